@@ -61,7 +61,7 @@ def fill(store: Store) -> None:
     chance = random.Random(1)
     at = now()
     tasks = store.tasks.add_all([TaskDraft(title=words(chance, 6)) for _ in range(PAST_TASKS)])
-    runs = [store.attempts.start_run("past").id for _ in range(50)]
+    runs = [store.runs.start("past").id for _ in range(50)]
     with store.transaction():
         for n in range(PAST):
             task = tasks[n % PAST_TASKS]

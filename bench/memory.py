@@ -106,7 +106,7 @@ def _import_and_add(table: Table, project: Project, directory: Path) -> None:
     raw_batch = seconds(lambda: raw.insert(many, together=True))
     ours = seconds(lambda: project.transfer.import_text(text, "bench.jsonl"))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert project.store.memories.count() == MANY
+    assert project.store.memories.stats.count() == MANY
     table.row(f"raw inserts with full text, {MANY:,} in one transaction", raw_batch * 1000, 1.0)
     table.row("an import of them, read, checked, with history", ours * 1000, ours / raw_batch, 4.0)
     grown = (after - before) / (1024 if sys.platform != "darwin" else 1024 * 1024)
@@ -128,7 +128,7 @@ def _in_step(table: Table, project: Project) -> None:
     path.parent.mkdir()
     path.write_text(write_memories_md(memories(ENTRIES, kind="pattern")))
     first = seconds(lambda: sync(project.store, project.root))
-    assert project.store.memories.count() == ENTRIES
+    assert project.store.memories.stats.count() == ENTRIES
     sync(project.store, project.root)
     read = best(lambda: path.read_text().split("\n"), 20)
     again = best(lambda: sync(project.store, project.root), 20)

@@ -66,7 +66,7 @@ def one_run(directory: Path, workers: int) -> float:
         took = seconds(loop.run_loop)
         for task in added:
             assert project.store.tasks.get(task.id).status is TaskStatus.DONE
-            assert project.store.attempts.metrics(task.id).total_attempts == 1
+            assert project.store.stats.metrics(task.id).total_attempts == 1
     return took
 
 
@@ -85,7 +85,7 @@ def make_repository(directory: Path) -> None:
 def fill(store: Store, attempts: int) -> None:
     """Give a project a past of so many attempts, most of them at tasks that are done."""
     tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(attempts // ATTEMPTS_PER_TASK)])
-    run = store.attempts.start_run("past").id
+    run = store.runs.start("past").id
     rows = [
         {
             "run_id": run,
@@ -116,7 +116,7 @@ def fill(store: Store, attempts: int) -> None:
         store.scope.insert_many("attempts", rows)
         store.scope.update_where("tasks", "status = 'done'", "status = 'pending'")
     store.tasks.add_all([TaskDraft(title=f"Open task {n}") for n in range(OPEN_TASKS)])
-    store.attempts.end_run(run, "all tasks are done")
+    store.runs.end(run, "all tasks are done")
 
 
 def ask_status(project: Project) -> None:
@@ -129,9 +129,9 @@ def ask_strategy(project: Project) -> None:
     """Ask what a model has to be chosen by."""
     from ralph.loop.choose_model import plan_attempt
 
-    task = project.store.tasks.ready()[0]
+    task = project.store.tasks.progress.ready()[0]
     for _ in range(ASKED):
-        plan_attempt(project.store, project.config, task, project.store.attempts.metrics(task.id))
+        plan_attempt(project.store, project.config, task, project.store.stats.metrics(task.id))
 
 
 def run(table: Table) -> None:

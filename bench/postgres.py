@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import psycopg
+from tests.make import claim_task
 from tests.postgres import Server
 
 from bench.measure import Table, best
@@ -159,13 +160,13 @@ def _claim(url: str, start: Barrier) -> None:
     store = open_store(url, "claims")
     start.wait()
     for _ in range(CLAIMS):
-        assert store.tasks.claim("worker", 60)
+        assert claim_task(store, "worker", 60)
     store.close()
 
 
 def _begin(url: str, start: Barrier) -> None:
     store = open_store(url, "claims")
-    run = store.attempts.start_run("bench")
+    run = store.runs.start("bench")
     start.wait()
     for _ in range(CLAIMS):
         assert store.attempts.begin(run.id, "worker", 60, agent="bench")

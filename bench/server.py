@@ -113,7 +113,7 @@ def _pages(table: Table, directory: Path, small: Path) -> None:
         with Project.open(where) as project:
             _work(project, tasks, runs)
     with Project.open(directory) as project:
-        memory = next(iter(project.store.memories.newest(MemoryFilter()))).id
+        memory = next(iter(project.store.memories.listing.newest(MemoryFilter()))).id
     few = _page_times(small, "mem-0-bench")
     many = _page_times(directory, memory)
     for name, paths in PAGE_GROUPS.items():

@@ -26,6 +26,7 @@ from ralph.core.records import (
 )
 from ralph.project import Project
 from ralph.store import Store, open_database
+from ralph.store.maintenance.check import check_rows
 from ralph.store.memories import ChangeInfo
 from ralph.workspace import DATABASE, FOLDER, init_project
 
@@ -140,3 +141,13 @@ class ScriptedAgent:
 def as_agent(project: Project, **fields: Any) -> Project:
     """Return a project opened by an agent; `session`, `task_id` and the like say where it runs."""
     return Project(project.root, project.store, project.config, Actor(kind="agent", **fields))
+
+
+def damaged_rows(store: Store) -> list[str]:
+    """Return the problems of rows that do not match their checksums."""
+    return list(check_rows(store.scope).problems)
+
+
+def claim_task(store: Store, worker: str, lease_seconds: float, task_id: str | None = None) -> Task | None:
+    """Claim a task without beginning an attempt."""
+    return store.tasks.claims.claim(worker, lease_seconds, task_id, lambda task: task)

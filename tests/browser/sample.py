@@ -274,11 +274,11 @@ class _Story:
     # --- one run ----------------------------------------------------------------------------
 
     def _run(self, day: int) -> None:
-        run = self._store.attempts.start_run("claude", "{}")
+        run = self._store.runs.start("claude", "{}")
         worked = 0.0
         for _ in range(self._chance.randint(3, 7)):
             worked += self._attempt(run)
-        self._store.attempts.end_run(run.id, "nothing left that is ready" if day % 3 else "limit of iterations", worked)
+        self._store.runs.end(run.id, "nothing left that is ready" if day % 3 else "limit of iterations", worked)
         if day % 4 == 0:
             self._learn_by_person()
 
@@ -312,7 +312,7 @@ class _Story:
                 metrics=begun.metrics,
                 max_retries=6,
                 run_options=apply_limits(RunOptions(), self._project.config.limits),
-                used=attempts.usage_of_task(begun.task),
+                used=self._project.store.stats.usage_of_task(begun.task),
             ),
             at=records.now(),
         )
@@ -369,7 +369,7 @@ class _Story:
             self._project.memory.add(body, type=kind, title=title, tags=tags.split(","))
 
     def _stage(self) -> None:
-        runs = self._store.attempts.runs(1)
+        runs = self._store.runs.latest(1)
         change = ChangeInfo(who="ralph", why=f"extracted from {runs[0].id}")
         for kind, title, body, tags in STAGED:
             memory = Memory(

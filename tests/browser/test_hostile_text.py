@@ -60,7 +60,7 @@ def fill(project: Project) -> None:
         updated_at=now(),
     )
     project.store.memories.insert_unchecked(staged, ChangeInfo(who=ALL, why=ALL))
-    run = project.store.attempts.start_run(f"agent {ALL}", "{}")
+    run = project.store.runs.start(f"agent {ALL}", "{}")
     for outcome, status in ((AttemptOutcome.RETRIED, TaskStatus.PENDING), (AttemptOutcome.DONE, TaskStatus.DONE)):
         task, attempt = begin(project.store, run.id)
         report = (
@@ -82,7 +82,7 @@ def fill(project: Project) -> None:
             files=PIECES,
             shown=(added.memory.id,),
         )
-    project.store.attempts.end_run(run.id, ALL, 1.0)
+    project.store.runs.end(run.id, ALL, 1.0)
 
 
 @pytest.fixture(scope="module")

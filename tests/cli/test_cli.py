@@ -424,7 +424,7 @@ def test_status_tells_a_worker_that_is_gone_from_one_that_works(here: Path, ralp
 
     alive, gone = add(ralph, "A"), add(ralph, "B")
     with Project.open(here) as project:
-        run = project.store.attempts.start_run("test")
+        run = project.store.runs.start("test")
         project.store.attempts.begin(run.id, worker_name(), 600, agent="test")
         name = worker_name().rsplit("/", 2)[0] + f"/{2**22 + 1}/1.00"
         project.store.attempts.begin(run.id, name, 600, agent="test")

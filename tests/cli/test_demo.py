@@ -78,7 +78,7 @@ def test_with_and_without_memory_every_task_gets_done_and_the_whole_test_suite_p
 def test_the_first_task_fails_its_tests_and_the_next_attempt_is_told_why(story: Story) -> None:
     first, second = [attempt for attempt in story.attempts(WITH) if attempt.task_id == "lines"]
     with Project.open(story.directory / WITH) as project:
-        (report,) = project.store.attempts.reports(10, task="lines")
+        (report,) = project.store.failures.latest(10, task="lines")
 
     assert (first.outcome, second.outcome) == (AttemptOutcome.RETRIED, AttemptOutcome.DONE)
     assert first.files == second.files == ("billing/lines.py",)

@@ -28,7 +28,7 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 def fail(here: Path, *fingerprints: str) -> None:
     with Project.open(here) as project:
         project.tasks.add("Try and try")
-        run_id = project.store.attempts.start_run("test").id
+        run_id = project.store.runs.start("test").id
         for number, fingerprint in enumerate(fingerprints):
             task, attempt = begin(project.store, run_id)
             report = a_report(attempt, f"It broke, {number}.", fingerprint=fingerprint, category="test_failure")

@@ -13,6 +13,7 @@ from ralph.project import Project
 from ralph.workspace import init_project
 from tests.cli.ran import Ran, run
 from tests.cli.terminal import at_terminal
+from tests.make import claim_task
 
 Ralph = Callable[..., Ran]
 
@@ -216,7 +217,7 @@ def test_a_person_is_asked(here: Path, ralph: Ralph) -> None:
 def test_a_project_somebody_works_on_stays(here: Path, ralph: Ralph) -> None:
     ralph("task", "add", "One", at="second")
     with Project.open(here.parent / "second") as project:
-        project.store.tasks.claim("machine/7", 60)
+        claim_task(project.store, "machine/7", 60)
 
     ran = ralph("project", "remove", "second", "--yes")
 

@@ -14,7 +14,7 @@ import pytest
 
 from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
-from tests.make import set_up_project
+from tests.make import claim_task, damaged_rows, set_up_project
 
 RALPH = f"'{sys.executable}' -m ralph"
 DONE = """sh -c 'echo "<task-done>$RALPH_TASK_ID</task-done>"'"""
@@ -89,7 +89,7 @@ def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(here: Path) -> None:
     with Project.open(here) as project:
         assert project.store.tasks.get(id).status is TaskStatus.DONE
         assert project.store.attempts.running() == []
-        assert project.store.attempts.runs(1)[0].ended_at
+        assert project.store.runs.latest(1)[0].ended_at
 
 
 @pytest.mark.sqlite
@@ -188,7 +188,7 @@ def test_ctrl_c_in_a_session_that_ends_by_itself_is_not_forgotten(here: Path) ->
 
     assert run.wait(20) == 130
     with Project.open(here) as project:
-        assert project.store.tasks.counts()[TaskStatus.PENDING] >= 1
+        assert project.store.tasks.progress.counts()[TaskStatus.PENDING] >= 1
 
 
 def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
 
     assert two.wait(30) == 0
     with Project.open(here) as project:
-        assert project.store.tasks.counts() == {TaskStatus.DONE: 2}
+        assert project.store.tasks.progress.counts() == {TaskStatus.DONE: 2}
 
 
 @pytest.mark.sqlite
@@ -314,13 +314,13 @@ def test_whoever_works_on_a_task_that_got_parts_cannot_settle_it(here: Path) -> 
 
     store = Project.open(here).store
     parent = store.tasks.add(TaskDraft(title="P"))
-    claimed = store.tasks.claim("w1", 600)
+    claimed = claim_task(store, "w1", 600)
     assert claimed is not None
     child = store.tasks.add(TaskDraft(title="C", parent_id=parent.id))
-    assert store.tasks.claim("w2", 600, task_id=child.id) is not None
+    assert claim_task(store, "w2", 600, task_id=child.id) is not None
 
-    assert not store.tasks.try_settle(parent.id, claimed.claim_token, TaskStatus.DONE)
-    assert not store.tasks.heartbeat(parent.id, claimed.claim_token, 600)
+    assert not store.tasks.claims.settle(parent.id, claimed.claim_token, TaskStatus.DONE)
+    assert not store.tasks.claims.heartbeat(parent.id, claimed.claim_token, 600)
     assert store.tasks.get(parent.id).claimed_by is None
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
     store.close()

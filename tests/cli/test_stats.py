@@ -49,7 +49,7 @@ def work(here: Path, runs: int = 3, attempts: int = 40, **fields: object) -> Non
         store = project.store
         tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(runs * attempts)])
         for number in range(runs):
-            started = store.attempts.start_run("rehearsal")
+            started = store.runs.start("rehearsal")
             with store.transaction():
                 for n in range(attempts):
                     outcome = AttemptOutcome.DONE if chance.random() < 0.6 else FAILED_OUTCOMES[n % 4]
@@ -71,7 +71,7 @@ def work(here: Path, runs: int = 3, attempts: int = 40, **fields: object) -> Non
                     n=attempts,
                     id=started.id,
                 )
-            store.attempts.end_run(started.id, "all tasks are done")
+            store.runs.end(started.id, "all tasks are done")
         for n in range(6):
             at = f"2026-01-{n + 1:02d}T08:00:00.000Z"
             kind = "fix" if n % 2 else "pitfall"

@@ -84,7 +84,7 @@ def at_work(here: Path) -> Callable[[], object]:
 
 def latest(here: Path) -> Run:
     with Project.open(here) as project:
-        return project.store.attempts.runs(1)[0]
+        return project.store.runs.latest(1)[0]
 
 
 def test_it_shows_what_the_run_shows_and_ends_with_it(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
@@ -210,7 +210,7 @@ def test_an_unknown_run_is_not_found(ralph: Ralph) -> None:
 def test_a_run_that_was_killed_before_is_not_running(here: Path, ralph: Ralph) -> None:
     with Project.open(here) as project:
         name = f"{worker_name().rsplit('/', 2)[0]}/{2**22 + 1}/1"
-        project.store.attempts.start_run("test", json.dumps({"worker": name}))
+        project.store.runs.start("test", json.dumps({"worker": name}))
 
     ran = ralph("watch")
 
@@ -220,7 +220,7 @@ def test_a_run_that_was_killed_before_is_not_running(here: Path, ralph: Ralph) -
 
 def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> None:
     with Project.open(here) as project:
-        run = project.store.attempts.start_run("test", json.dumps({"worker": "elsewhere:0:0/1/1"}))
+        run = project.store.runs.start("test", json.dumps({"worker": "elsewhere:0:0/1/1"}))
 
     ran = ralph("watch")
 

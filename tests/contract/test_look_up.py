@@ -23,7 +23,7 @@ def keep_all(store: Store, memories: list[Memory]) -> None:
 def an_attempt(store: Store, title: str, notes: str, why: str = "", files: tuple[str, ...] = ()) -> str:
     """Add a task with one failed attempt at it; give the id of the task."""
     store.tasks.add(TaskDraft(title=title))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     report = a_report(attempt, why) if why else None
     finish(store, task, attempt, AttemptOutcome.FAILED, TaskStatus.BLOCKED, report=report, notes=notes, files=files)
@@ -43,15 +43,15 @@ def an_attempt(store: Store, title: str, notes: str, why: str = "", files: tuple
 def test_any_words_are_safe_to_look_up(store: Store, word: str) -> None:
     remember(store, a_memory("Parser", "The parser wants tabs."))
 
-    assert store.memories.search_words({word: 1.0}, 5).rows == []
-    assert [row["title"] for row in store.memories.search_words({word: 1.0, "parser": 1.0}, 5).rows] == ["Parser"]
+    assert store.memories.index.search_words({word: 1.0}, 5).rows == []
+    assert [row["title"] for row in store.memories.index.search_words({word: 1.0, "parser": 1.0}, 5).rows] == ["Parser"]
 
 
 def test_no_words_find_nothing(store: Store) -> None:
-    assert store.memories.search_words({"parser": 1.0}, 5).rows == []
+    assert store.memories.index.search_words({"parser": 1.0}, 5).rows == []
     remember(store, a_memory("Parser", "The parser wants tabs."))
 
-    found = store.memories.search_words({}, 5)
+    found = store.memories.index.search_words({}, 5)
 
     assert (found.rows, found.word_counts, found.total) == ([], {}, 0)
 
@@ -82,18 +82,18 @@ def test_a_memory_is_found_by_its_title_its_text_its_tags_and_its_files(store: S
     assert [found_by(store, text) for text in ("zebra", "giraffe", "hippo", "camel", "exports", "camel.py")] == [
         ["Zebra"]
     ] * 6
-    assert store.memories.seqs_naming_files(["src/export/camel.py"], 5) == store.memories.seqs_naming_files(
+    assert store.memories.index.seqs_naming_files(["src/export/camel.py"], 5) == store.memories.index.seqs_naming_files(
         ["src/export/camel.py"], 1
     )
-    assert len(store.memories.seqs_naming_files(["src/export/camel.py"], 5)) == 1
-    assert store.memories.seqs_naming_files(["export/camel.py"], 5) == []
+    assert len(store.memories.index.seqs_naming_files(["src/export/camel.py"], 5)) == 1
+    assert store.memories.index.seqs_naming_files(["export/camel.py"], 5) == []
 
 
 def test_what_holds_more_of_the_weight_goes_first_and_no_more_than_asked_for(store: Store) -> None:
     for body in ("tabs", "tabs parser", "parser", "tabs parser lexer"):
         remember(store, a_memory(body, body))
 
-    heavy = store.memories.search_words({"parser": 5.0, "tab": 1.0, "lexer": 1.0}, 3)
+    heavy = store.memories.index.search_words({"parser": 5.0, "tab": 1.0, "lexer": 1.0}, 3)
 
     assert [row["title"] for row in heavy.rows] == ["tabs parser lexer", "tabs parser", "parser"]
     assert heavy.word_counts == {"parser": 3, "tab": 3, "lexer": 1}
@@ -103,13 +103,13 @@ def test_what_holds_more_of_the_weight_goes_first_and_no_more_than_asked_for(sto
 def test_a_row_comes_with_the_words_it_is_found_by(store: Store) -> None:
     kept = remember(store, a_memory("The Parser", "It wants tabs.", tags=("lexing",), files=("src/parse.py",)))
 
-    (row,) = store.memories.search_words({"parser": 1.0}, 5).rows
+    (row,) = store.memories.index.search_words({"parser": 1.0}, 5).rows
 
     assert row["id"] == kept.id
     assert (row["title_words"], row["body_words"]) == (" ".join(tokenize(kept.title)), " ".join(tokenize(kept.body)))
     assert (row["tag_words"], row["path_words"].split()[-1]) == ("lex", "parse.py")
-    assert store.memories.rows_with_words([row["seq"], 9_999]) == [row]
-    assert store.memories.rows_with_words([]) == []
+    assert store.memories.index.rows_with_words([row["seq"], 9_999]) == [row]
+    assert store.memories.index.rows_with_words([]) == []
 
 
 # --- what is ruled out ---------------------------------------------------------------------
@@ -125,8 +125,8 @@ def test_another_projects_rows_are_out_of_reach(store: Store) -> None:
         assert len(found_by(one, "parser")) == expected
         assert len(notes_found_by(one, "parser")) == expected
         assert len(failures_found_by(one, "parser")) == expected
-        assert len(one.memories.seqs_naming_files(["src/parse.py"], 5)) == expected
-    assert other.memories.rows_with_words([1]) == []
+        assert len(one.memories.index.seqs_naming_files(["src/parse.py"], 5)) == expected
+    assert other.memories.index.rows_with_words([1]) == []
 
 
 def test_many_rows_of_another_project_do_not_hide_ours(store: Store) -> None:
@@ -166,7 +166,7 @@ def test_entries_of_one_run_and_reports_of_one_task_stay_out(store: Store) -> No
     runs = [attempt.run_id for attempt in store.attempts.latest(5)]
 
     assert notes_found_by(store, "parser", not_run=runs[0]) == ["the parser wants tabs"]
-    found = store.attempts.search_failures(asked("parser"), 5, exclude_task=task)
+    found = store.failures.search(asked("parser"), 5, exclude_task=task)
     assert [row["why"] for row in found.rows] == ["the parser stopped"]
 
 
@@ -177,7 +177,7 @@ def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
     rare = a_memory("Rare", "common words and one xylophone")
     keep_all(store, [rare] + [a_memory("Common", "common words everywhere and nothing else")] * 2_000)
 
-    found = store.memories.search_words(asked("common words everywhere, xylophone"), 3)
+    found = store.memories.index.search_words(asked("common words everywhere, xylophone"), 3)
 
     assert found.rows[0]["title"] == "Rare"
     assert found.word_counts["xylophon"] == 1
@@ -206,8 +206,8 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
     assert edited == [False, True, False, True, False]
     assert deleted == [False] * 5
     assert found() == added
-    assert len(store.memories.seqs_naming_files(["Makefile"], 5)) == 1
-    assert store.memories.seqs_naming_files([".editorconfig"], 5) == []
+    assert len(store.memories.index.seqs_naming_files(["Makefile"], 5)) == 1
+    assert store.memories.index.seqs_naming_files([".editorconfig"], 5) == []
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_index_follows_a_change_of_one_part_alone(store: Store, change: dict
     store.memories.update(kept.id, "edited", T, **change)
 
     assert len(found_by(store, "zebra")) == 1
-    assert len(store.memories.seqs_naming_files(["src/zebra.py"], 5)) == ("files" in change)
+    assert len(store.memories.index.seqs_naming_files(["src/zebra.py"], 5)) == ("files" in change)
 
 
 def test_what_stands_for_others_is_found_by_its_new_words_and_they_are_not(store: Store) -> None:
@@ -274,7 +274,7 @@ def test_what_was_not_kept_is_not_found(store: Store) -> None:
         raise ZeroDivisionError
 
     assert found_by(store, "zebra") == []
-    assert store.memories.seqs_naming_files(["src/zebra.py"], 5) == []
+    assert store.memories.index.seqs_naming_files(["src/zebra.py"], 5) == []
 
 
 # --- other rules ------------------------------------------------------------------------------
@@ -305,8 +305,8 @@ def test_rows_indexed_by_other_rules_are_found_by_those_until_they_are_renewed(s
 def test_the_end_of_a_run_renews_what_is_indexed_by_other_rules(store: Store) -> None:
     remember(store, a_memory("Style", "Use tabs."))
     by_other_rules(store, TOKENIZER_VERSION + 1)
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
 
-    store.attempts.end_run(run.id, "done")
+    store.runs.end(run.id, "done")
 
     assert found_by(store, "tabs") == ["Style"]

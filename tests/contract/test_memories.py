@@ -11,7 +11,7 @@ from ralph.core.records import Memory, MemoryState, replace
 from ralph.store import Store
 from ralph.store.memories import AddResult, ChangeInfo, change_id
 from ralph.store.memory_queries import MemoryFilter
-from tests.make import a_memory, remember
+from tests.make import a_memory, damaged_rows, remember
 from tests.store.make import found_by
 
 T = ChangeInfo(who="t", why="t")
@@ -27,7 +27,7 @@ def bring(store: Store, memories: list[Memory], change: ChangeInfo) -> list[AddR
 
 
 def whats(store: Store, id: str) -> list[str]:
-    return [event.what for event in store.memories.history(id)]
+    return [event.what for event in store.memories.history.of(id)]
 
 
 # --- duplicates --------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_what_a_person_deleted_is_not_learned_again_unless_a_person_says_it(stor
     store.memories.update(first.id, "deleted", PERSON, state=MemoryState.PRUNED)
 
     by_agent = store.memories.add(a_fact("Use tabs."), T)
-    after_agent = store.memories.count()
+    after_agent = store.memories.stats.count()
     by_person = store.memories.add(a_fact("Use tabs."), PERSON, by_person=True)
 
     assert (by_agent.what, after_agent) == ("refused", 0)
@@ -149,7 +149,7 @@ def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
 
     store.memories.update(memory.id, "edited", PERSON, body="New words.", tags=("x",))
 
-    added, edited = store.memories.history(memory.id)
+    added, edited = store.memories.history.of(memory.id)
     assert (added.what, added.was) == ("added", None)
     assert (edited.who, edited.why) == ("person", "said so")
     assert json.loads(edited.was or "") == {"body": "Old words.", "tags": "[]"}
@@ -187,13 +187,13 @@ def test_any_version_can_be_seen_again_also_one_that_was_undone(store: Store) ->
     memory = remember(store, a_fact("One."))
     store.memories.update(memory.id, "edited", T, body="Two.")
     store.memories.undo(memory.id, T)
-    added, edited, undone = store.memories.history(memory.id)
+    added, edited, undone = store.memories.history.of(memory.id)
 
-    bodies = [store.memories.version(memory.id, event.seq).body for event in (added, edited, undone)]
+    bodies = [store.memories.history.version(memory.id, event.seq).body for event in (added, edited, undone)]
 
     assert bodies == ["One.", "Two.", "One."]
     with pytest.raises(NotFoundError):
-        store.memories.version(memory.id, 10_000)
+        store.memories.history.version(memory.id, 10_000)
 
 
 def test_changes_made_together_are_undone_together(store: Store) -> None:
@@ -206,18 +206,18 @@ def test_changes_made_together_are_undone_together(store: Store) -> None:
     undone = store.memories.undo_change(change.id, T)
 
     assert len(undone) == 3
-    assert store.memories.count() == 3
+    assert store.memories.stats.count() == 3
     with pytest.raises(NotFoundError):
         store.memories.undo_change(change.id, T)
 
 
 def test_the_events_of_all_memories_are_one_feed(store: Store) -> None:
     one = remember(store, a_fact("One."))
-    seen = store.memories.last_event_seq()
+    seen = store.memories.history.last_event_seq()
     two = remember(store, a_fact("Two."))
     store.memories.update(one.id, "edited", T, body="One!")
 
-    feed = store.memories.events(seen, 10)
+    feed = store.memories.history.since(seen, 10)
 
     assert [(event.memory_id, event.what) for event in feed] == [(two.id, "added"), (one.id, "edited")]
 
@@ -228,14 +228,14 @@ def test_the_events_of_all_memories_are_one_feed(store: Store) -> None:
 def test_bringing_the_same_again_changes_nothing(store: Store) -> None:
     memories = [a_fact(f"Fact number {n} of many.", id=f"mem-{n}-0000") for n in range(1200)]
     first = bring(store, memories, T)
-    before = store.memories.last_event_seq()
+    before = store.memories.history.last_event_seq()
 
     again = bring(store, memories, T)
 
     assert {one.what for one in first} == {"added"}
     assert {one.what for one in again} == {"known"}
-    assert store.memories.last_event_seq() == before
-    assert store.damaged_rows() == []
+    assert store.memories.history.last_event_seq() == before
+    assert damaged_rows(store) == []
 
 
 def test_two_texts_under_one_id_are_both_kept(store: Store) -> None:
@@ -257,7 +257,7 @@ def test_an_edited_text_under_a_known_id_is_taken_over_and_the_old_one_stays_in_
     (again,) = bring(store, [a_fact("The config file is read once at the start.", id="mem-1-aaaa")], T)
 
     assert (again.what, again.memory.id) == ("merged", first.memory.id)
-    assert "read at the start" in (store.memories.history(first.memory.id)[-1].was or "")
+    assert "read at the start" in (store.memories.history.of(first.memory.id)[-1].was or "")
 
 
 def test_the_same_words_under_another_id_only_add_what_is_new(store: Store) -> None:
@@ -276,7 +276,7 @@ def test_what_was_deleted_here_is_not_brought_back_by_an_import(store: Store) ->
     (again,) = bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
 
     assert again.what == "refused"
-    assert store.memories.count() == 0
+    assert store.memories.stats.count() == 0
 
 
 def test_an_import_that_was_undone_can_be_made_again(store: Store) -> None:
@@ -375,7 +375,7 @@ def test_a_text_is_found_in_any_case_and_its_signs_mean_nothing(store: Store) ->
     remember(store, a_fact("Something else."))
 
     def found(text: str) -> int:
-        return len(list(store.memories.containing(MemoryFilter(), text)))
+        return len(list(store.memories.listing.containing(MemoryFilter(), text)))
 
     assert found("AUTHENT") == 1
     assert found("100%") == 1
@@ -389,9 +389,9 @@ def test_links_lead_both_ways_and_follow_the_text(store: Store) -> None:
     hub = remember(store, a_memory("Run Loop", "See [[Sigils]] and [[Nowhere]].", tags=("x",)))
     sigils = remember(store, a_memory("Sigils", "Read in [[run loop]].", tags=("y",)))
 
-    out, back = store.memories.links(hub.id)
+    out, back = store.memories.index.links(hub.id)
     assert [(title, one.id if one else None) for title, one in out] == [("Sigils", sigils.id), ("Nowhere", None)]
     assert [one.id for one in back] == [sigils.id]
 
     store.memories.update(sigils.id, "edited", T, body="Read elsewhere.")
-    assert store.memories.links(hub.id)[1] == []
+    assert store.memories.index.links(hub.id)[1] == []

@@ -12,12 +12,12 @@ from tests.make import a_memory, begin, finish, remember
 
 def test_what_a_run_taught_is_given_newest_first_whatever_became_of_it(project: Project) -> None:
     store = project.store
-    run, other = store.attempts.start_run("test"), store.attempts.start_run("test")
+    run, other = store.runs.start("test"), store.runs.start("test")
     first = remember(store, a_memory("First", "In an attempt.", origin_run=run.id, origin_attempt=1))
     remember(store, a_memory("Theirs", "In another run.", origin_run=other.id))
     remember(store, a_memory("Stated", "By a person."))
     drawn = remember(store, a_memory("Drawn", "Looked through later.", origin_loops=("loop-1", run.id)))
-    store.attempts.end_run(run.id, "all done")
+    store.runs.end(run.id, "all done")
     late = remember(store, a_memory("Late", "Long after it.", origin_run=run.id, state=MemoryState.STAGED))
     both = remember(store, a_memory("Both", "At once and later.", origin_run=run.id, origin_loops=(run.id,)))
 
@@ -29,7 +29,7 @@ def test_what_a_run_taught_is_given_newest_first_whatever_became_of_it(project: 
 
 def test_what_each_model_did_in_a_run_counts_all_its_attempts(project: Project) -> None:
     store = project.store
-    run, other = store.attempts.start_run("test"), store.attempts.start_run("test")
+    run, other = store.runs.start("test"), store.runs.start("test")
     for n, (model, outcome, handed) in enumerate(
         [
             ("haiku", AttemptOutcome.DONE, ""),

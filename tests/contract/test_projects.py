@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, UsageError
+from ralph.core.errors import ConflictError, NotFoundError, StoreError, UsageError
 from ralph.core.records import AttemptOutcome, Memory, MemoryEvent, MemoryState, TaskStatus, replace
 from ralph.core.tokenize import TOKENIZER_VERSION
 from ralph.memory.recall.candidates import find_similar_attempts, find_similar_failures, rank_memories
@@ -24,7 +24,7 @@ from ralph.store.projects import SHARED_ID, ProjectStore
 from ralph.store.sync_state import SyncState
 from ralph.store.tasks import TaskDraft
 from ralph.store.vectors import VectorStore
-from tests.make import a_memory, a_report, begin, finish
+from tests.make import a_memory, a_report, begin, claim_task, damaged_rows, finish
 from tests.store.make import asked
 
 TABLES = (
@@ -62,7 +62,7 @@ def fill(store: Store, whose: str) -> None:
     """Fill a project: equal ids everywhere, and a word of its own in every text."""
     for n in range(3):
         store.tasks.add(TaskDraft(id=f"t-00000{n}", title=f"Mend parser {n}", body=f"{whose} parser"))
-    store.tasks.add_dependencies("t-000002", ["t-000001"])
+    store.tasks.graph.add_dependencies("t-000002", ["t-000001"])
     store.features.add("Search", f"{whose} spec")
     store.tasks.log("t-000000", f"{whose} log", "person")
     store.scope.insert("runs", id="run-1", agent="test", started_at="2026-01-01T00:00:00.000Z", ending="", iterations=0)
@@ -119,58 +119,73 @@ def everything_read(store: Store) -> dict[str, object]:
     context = RecallContext(
         title="Mend parser", files=("src/parser.py",), failure="same", at="2026-06-01T00:00:00.000Z"
     )
-    seqs = list(memories.seqs_by_id(["mem-1-0001", "mem-1-0002"]).values())
-    found = memories.search_words(asked("parser lexer"), 50)
+    seqs = list(memories.index.seqs_by_id(["mem-1-0001", "mem-1-0002"]).values())
+    found = memories.index.search_words(asked("parser lexer"), 50)
     return {
-        "tasks": (tasks.all(), tasks.ready(), tasks.get("t-000000"), tasks.subtree("t-000000"), tasks.claimed()),
+        "tasks": (
+            tasks.all(),
+            tasks.progress.ready(),
+            tasks.get("t-000000"),
+            tasks.graph.subtree("t-000000"),
+            tasks.claims.claimed(),
+        ),
         "needs": (
-            tasks.dependents("t-000001"),
-            tasks.has_unfinished(),
-            tasks.counts(),
-            tasks.with_status(TaskStatus.PENDING),
+            tasks.graph.dependents("t-000001"),
+            tasks.progress.has_unfinished(),
+            tasks.progress.counts(),
+            tasks.progress.with_status(TaskStatus.PENDING),
         ),
         "log": tasks.read_log("t-000000"),
         "features": (store.features.all(), store.features.get("Search")),
-        "runs": (attempts.runs(50), attempts.run("run-1")),
+        "runs": (store.runs.latest(50), store.runs.get("run-1")),
         "attempts": (attempts.latest(50), attempts.recent("run-1", 50), attempts.get("run-1", 1), attempts.running()),
         "numbers": (
-            attempts.totals(),
-            attempts.metrics("t-000000"),
-            attempts.failing_tasks(),
-            attempts.count_since(""),
+            store.stats.totals(),
+            store.stats.metrics("t-000000"),
+            store.stats.failing_tasks(),
+            store.stats.count_since(""),
         ),
-        "outcomes": (attempts.recent_outcomes(50), attempts.completion_notes("t-000000"), attempts.report_counts()),
-        "journal": [row["notes"] for row in attempts.search_journal(asked("parser"), 50).rows],
+        "outcomes": (store.stats.recent_outcomes(50), attempts.completion_notes("t-000000"), store.failures.counts()),
+        "journal": [row["notes"] for row in attempts.search(asked("parser"), 50).rows],
         "matching": (find_similar_attempts(store, context, 50), find_similar_failures(store, context, 50)),
-        "failures": (attempts.reports(50), attempts.same_failures("same", 50), attempts.tasks_with_failure("same")),
-        "failure words": [row["why"] for row in attempts.search_failures(asked("parser"), 50).rows],
-        "memories": (memories.all(), memories.get("mem-1-0001"), list(memories.containing(MemoryFilter(), "parser"))),
-        "everything": memory_texts(memories.all_with_history()),
-        "surest": memories.most_confident(MemoryFilter(), 50),
+        "failures": (
+            store.failures.latest(50),
+            store.failures.with_fingerprint("same", 50),
+            store.failures.tasks_with("same"),
+        ),
+        "failure words": [row["why"] for row in store.failures.search(asked("parser"), 50).rows],
+        "memories": (
+            memories.all(),
+            memories.get("mem-1-0001"),
+            list(memories.listing.containing(MemoryFilter(), "parser")),
+        ),
+        "everything": memory_texts(memories.history.all_with_history()),
+        "surest": memories.listing.most_confident(MemoryFilter(), 50),
         "words": ([row["body"] for row in found.rows], found.word_counts, found.total),
         "ranked": [one.row["body"] for one in rank_memories(store, context)],
-        "links": (memories.links("mem-1-0001"), memories.by_title("Lexer")),
-        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in memories.linked_pairs(["mem-1-0001"])],
-        "files": [seqs.index(seq) for seq in memories.seqs_naming_files(["src/parser.py"], 50)],
+        "links": (memories.index.links("mem-1-0001"), memories.index.by_title("Lexer")),
+        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in memories.index.linked_pairs(["mem-1-0001"])],
+        "files": [seqs.index(seq) for seq in memories.index.seqs_naming_files(["src/parser.py"], 50)],
         "next": [
-            row["body"] for row in memories.rows_with_words([s for pair in memories.neighbor_pairs(seqs) for s in pair])
+            row["body"]
+            for row in memories.index.rows_with_words([s for pair in memories.index.neighbor_pairs(seqs) for s in pair])
         ],
         "statistics": (
-            memories.count(),
-            memories.counts("kind"),
-            memories.averages()["total"],
-            memories.texts_of_kinds(()),
+            memories.stats.count(),
+            memories.stats.counts("kind"),
+            memories.stats.averages()["total"],
+            memories.listing.texts_of_kinds(()),
         ),
-        "history": [(one.memory_id, one.what) for one in memories.events(0, 50)],
-        "own history": len(memories.history("mem-1-0001")),
-        "shown": len(memories.attempts_shown("mem-1-0001", 50)),
+        "history": [(one.memory_id, one.what) for one in memories.history.since(0, 50)],
+        "own history": len(memories.history.of("mem-1-0001")),
+        "shown": len(memories.history.attempts_shown("mem-1-0001", 50)),
         "vectors": [bytes(row["vector"]) for row in VectorStore(store.scope, MODEL, SIZE).created_after(0, 50)],
         "agreed": (
             SyncState(store.scope).last_sync(),
             SyncState(store.scope).files(),
             SyncState(store.scope).entries("memories.md"),
         ),
-        "damaged": store.damaged_rows(),
+        "damaged": damaged_rows(store),
     }
 
 
@@ -195,7 +210,7 @@ def test_how_rare_a_word_is_does_not_depend_on_other_projects(both: tuple[Store,
     for n in range(200):
         right.memories.insert_unchecked(a_memory(f"Parser {n}", f"parser lexer {n}", id=""), BY_TEST)
 
-    found = left.memories.search_words(asked("parser lexer"), 50)
+    found = left.memories.index.search_words(asked("parser lexer"), 50)
 
     assert found.total == 2
     assert max(found.word_counts.values()) <= 2
@@ -207,7 +222,7 @@ def test_a_small_project_finds_its_own_among_thousands_of_another(both: tuple[St
     many = [a_memory(f"Parser {n}", f"parser lexer {n}", id=f"mem-2-{n:04}") for n in range(3_000)]
     right.memories.insert_all_unchecked(many, BY_TEST)
 
-    found = left.memories.search_words(asked("parser lexer"), 5)
+    found = left.memories.index.search_words(asked("parser lexer"), 5)
 
     assert sorted(row["title"] for row in found.rows) == ["Lexer", "Parser"]
 
@@ -220,26 +235,26 @@ def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store])
 
     for look in (
         lambda: left.tasks.get("t-00000f"),
-        lambda: left.tasks.add_dependencies("t-000000", ["t-00000f"]),
+        lambda: left.tasks.graph.add_dependencies("t-000000", ["t-00000f"]),
         lambda: left.tasks.update("t-000000", parent_id="t-00000f"),
         lambda: left.tasks.delete("t-00000f"),
         lambda: left.memories.get("mem-9-0001"),
-        lambda: left.attempts.run("run-9"),
+        lambda: left.runs.get("run-9"),
         lambda: left.features.get(right.features.add("Theirs alone").id),
     ):
         with pytest.raises(NotFoundError):
             look()
-    assert left.memories.search_words(asked("quokka"), 9).rows == []
+    assert left.memories.index.search_words(asked("quokka"), 9).rows == []
 
 
 def test_what_the_other_project_has_more_of_does_not_count(both: tuple[Store, Store]) -> None:
     left, right = both
-    before = left.memories.linked_pairs(["mem-1-0001"]), left.attempts.tasks_with_failure("same")
+    before = left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")
     right.memories.update("mem-1-0002", "edited", BY_TEST, body="See [[Parser]].")
     right.scope.execute("UPDATE failures SET task_id = 't-000001' WHERE project_id = :project_id")
 
-    assert (left.memories.linked_pairs(["mem-1-0001"]), left.attempts.tasks_with_failure("same")) == before
-    assert left.memories.links("mem-1-0001")[1] == []
+    assert (left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")) == before
+    assert left.memories.index.links("mem-1-0001")[1] == []
 
 
 def test_a_change_is_undone_in_one_project_alone_even_under_the_same_id(both: tuple[Store, Store]) -> None:
@@ -265,7 +280,7 @@ def work(store: Store) -> None:
 
 def expire(store: Store) -> None:
     begin(store, "run-1", worker="gone", lease_seconds=-1)
-    store.tasks.release_expired()
+    store.tasks.claims.release_expired()
 
 
 def recover(store: Store) -> None:
@@ -305,7 +320,7 @@ def end_run(store: Store) -> None:
             f"UPDATE {index}_words SET version = {TOKENIZER_VERSION} WHERE version <> {TOKENIZER_VERSION}"
         )
         store.scope.execute(f"UPDATE {index}_words SET version = 0 WHERE project_id = :project_id")
-    store.attempts.end_run("run-1", "done")
+    store.runs.end("run-1", "done")
 
 
 def vectors(store: Store) -> None:
@@ -325,15 +340,15 @@ def agree(store: Store) -> None:
 DEEDS: dict[str, Callable[[Store], object]] = {
     "a task is added": lambda store: store.tasks.add(TaskDraft(title="New", needs=("t-000000",))),
     "a task is changed": lambda store: store.tasks.update("t-000000", title="Other", priority=9, feature_id=""),
-    "needs are changed": lambda store: store.tasks.remove_dependencies("t-000002", ["t-000001"]),
+    "needs are changed": lambda store: store.tasks.graph.remove_dependencies("t-000002", ["t-000001"]),
     "a task is moved": lambda store: store.tasks.set_status("t-000001", TaskStatus.DONE, tuple(TaskStatus)),
     "a task is logged": lambda store: store.tasks.log("t-000000", "New", "person"),
     "a task is deleted": lambda store: store.tasks.delete("t-000000"),
-    "a task is claimed": lambda store: store.tasks.claim("w", 60),
+    "a task is claimed": lambda store: claim_task(store, "w", 60),
     "a lease runs out": expire,
     "a vanished worker is recovered": recover,
     "an attempt is made": work,
-    "a run is started": lambda store: store.attempts.start_run("test"),
+    "a run is started": lambda store: store.runs.start("test"),
     "a run ends": end_run,
     "a feature is deleted": lambda store: store.features.delete(store.features.get("Search").id),
     "a memory is learned again": learn_again,
@@ -363,17 +378,16 @@ def test_nothing_done_in_one_project_changes_a_row_of_the_other(both: tuple[Stor
 
 def test_a_claim_of_one_project_cannot_be_settled_in_the_other(both: tuple[Store, Store]) -> None:
     left, right = both
-    mine, theirs = left.tasks.claim("w", 60), right.tasks.claim("w", 60)
+    mine, theirs = claim_task(left, "w", 60), claim_task(right, "w", 60)
     assert mine is not None
     assert theirs is not None
     assert (mine.id, mine.claim_token) == (theirs.id, theirs.claim_token)
 
-    left.tasks.settle(mine.id, mine.claim_token, TaskStatus.DONE)
+    left.tasks.claims.settle(mine.id, mine.claim_token, TaskStatus.DONE)
 
     assert right.tasks.get(theirs.id).status is TaskStatus.IN_PROGRESS
-    assert right.tasks.heartbeat(theirs.id, theirs.claim_token, 60)
-    with pytest.raises(ClaimLostError):
-        left.tasks.settle(mine.id, mine.claim_token, TaskStatus.DONE)
+    assert right.tasks.claims.heartbeat(theirs.id, theirs.claim_token, 60)
+    assert not left.tasks.claims.settle(mine.id, mine.claim_token, TaskStatus.DONE)
 
 
 def test_who_has_nothing_to_do_does_not_get_a_task_of_the_other_project(both: tuple[Store, Store]) -> None:
@@ -381,9 +395,9 @@ def test_who_has_nothing_to_do_does_not_get_a_task_of_the_other_project(both: tu
     for task in left.tasks.all():
         left.tasks.set_status(task.id, TaskStatus.DONE, tuple(TaskStatus))
 
-    assert left.tasks.claim("w", 60) is None
-    assert not left.tasks.has_unfinished()
-    assert right.tasks.claim("w", 60) is not None
+    assert claim_task(left, "w", 60) is None
+    assert not left.tasks.progress.has_unfinished()
+    assert claim_task(right, "w", 60) is not None
 
 
 def test_indexes_are_renewed_for_one_project_at_a_time(both: tuple[Store, Store]) -> None:
@@ -402,18 +416,18 @@ def test_a_damaged_row_is_told_of_in_its_own_project_alone(both: tuple[Store, St
     right.scope.execute("UPDATE memory SET body = 'x' WHERE project_id = :project_id AND id = 'mem-1-0001'")
     right.scope.execute("UPDATE tasks SET title = 'x' WHERE project_id = :project_id AND id = 't-000000'")
 
-    assert left.damaged_rows() == []
-    assert [table for table, _ in right.damaged_rows()] == ["tasks", "memory"]
+    assert damaged_rows(left) == []
+    assert len(damaged_rows(right)) == 2  # a task and a memory
 
 
 def test_who_watches_the_events_of_one_project_gets_none_of_the_other(both: tuple[Store, Store]) -> None:
     left, right = both
-    seen = left.memories.last_event_seq()
+    seen = left.memories.history.last_event_seq()
 
     right.memories.insert_unchecked(a_memory("Theirs", "Theirs.", id=""), BY_TEST)
 
-    assert left.memories.events(seen, 9) == []
-    assert left.memories.last_event_seq() == seen
+    assert left.memories.history.since(seen, 9) == []
+    assert left.memories.history.last_event_seq() == seen
 
 
 def test_what_a_person_deleted_in_one_project_can_be_learned_in_the_other(both: tuple[Store, Store]) -> None:
@@ -483,13 +497,13 @@ def test_a_removed_project_leaves_no_row_and_says_what_went(both: tuple[Store, S
     assert gone == {"tasks": 3, "features": 1, "runs": 1, "attempts": 1, "failures": 1, "memory": 2}
     assert all(rows == [] for rows in rows_of(left).values())
     assert [one.id for one in left.projects.all()] == [right.project_id]
-    assert right.memories.search_words(asked("parser"), 9).total == 2
-    assert right.attempts.totals()["attempts"] == 1
+    assert right.memories.index.search_words(asked("parser"), 9).total == 2
+    assert right.stats.totals()["attempts"] == 1
 
 
 def test_a_project_somebody_works_on_is_not_removed(both: tuple[Store, Store]) -> None:
     left, right = both
-    right.tasks.claim("theirs", 60)
+    claim_task(right, "theirs", 60)
     begin(left, "run-1", worker="machine/1")
     before = rows_of(left)
 
@@ -507,7 +521,7 @@ def test_nobody_gets_a_task_of_a_project_that_is_being_removed(
     left, _ = both
     worker = open_one(LEFT)
     worker.tasks.add(TaskDraft(title="To do"))
-    run = worker.attempts.start_run("test")
+    run = worker.runs.start("test")
     look = ProjectStore.check_not_busy
     begun: list[object] = []
 
@@ -529,7 +543,7 @@ def test_nobody_gets_a_task_of_a_project_that_is_being_removed(
 
 def test_a_claim_whose_lease_ran_out_holds_no_project(both: tuple[Store, Store]) -> None:
     left, _ = both
-    left.tasks.claim("gone", -1)
+    claim_task(left, "gone", -1)
 
     left.projects.remove(left.project_id)
 
@@ -555,7 +569,7 @@ def test_the_list_says_what_each_project_holds(both: tuple[Store, Store]) -> Non
     left, right = both
     right.tasks.set_status("t-000001", TaskStatus.DONE, tuple(TaskStatus))
     right.memories.update("mem-1-0001", "deleted", BY_TEST, state=MemoryState.PRUNED)
-    newest = right.memories.history("mem-1-0001")[-1].at
+    newest = right.memories.history.of("mem-1-0001")[-1].at
 
     one, other = left.projects.summaries()
 

@@ -68,9 +68,9 @@ def test_who_stopped_following_goes_on_from_the_last_number(store: Store) -> Non
 
 
 def test_a_run_that_goes_on_starts_once_more(store: Store) -> None:
-    run = store.attempts.start_run("test")
-    store.attempts.end_run(run.id, "it was interrupted")
-    store.attempts.resume_run(run.id, "")
+    run = store.runs.start("test")
+    store.runs.end(run.id, "it was interrupted")
+    store.runs.resume(run.id, "")
 
     assert [(event.what, event.run_id) for event in since(store, 0)] == [
         ("run_started", run.id),
@@ -84,7 +84,7 @@ def test_a_run_that_goes_on_starts_once_more(store: Store) -> None:
 
 def test_the_end_of_an_attempt_is_visible_with_what_it_came_to(store: Store) -> None:
     store.tasks.add(TaskDraft(title="One"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     before = store.events.last_seq()
 
@@ -100,7 +100,7 @@ def test_the_end_of_an_attempt_is_visible_with_what_it_came_to(store: Store) -> 
 
 def test_the_attempt_of_a_vanished_worker_ends_when_its_task_is_taken_back(store: Store) -> None:
     store.tasks.add(TaskDraft(title="One"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id, "gone")
     store.attempts.record_start(attempt)
     before = store.events.last_seq()
@@ -113,7 +113,7 @@ def test_the_attempt_of_a_vanished_worker_ends_when_its_task_is_taken_back(store
 
 def test_an_attempt_that_is_closed_by_the_next_claim_ends_too(store: Store) -> None:
     store.tasks.add(TaskDraft(title="One"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     begin(store, run.id, "slow", lease_seconds=-1)
     before = store.events.last_seq()
 
@@ -129,7 +129,7 @@ def test_an_attempt_that_is_closed_by_the_next_claim_ends_too(store: Store) -> N
 
 def test_the_end_is_told_of_an_attempt_whose_task_was_deleted_meanwhile(store: Store) -> None:
     store.tasks.add(TaskDraft(title="One"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     store.tasks.set_status(task.id, TaskStatus.PENDING, tuple(TaskStatus))
     store.tasks.delete(task.id)
@@ -143,7 +143,7 @@ def test_the_end_is_told_of_an_attempt_whose_task_was_deleted_meanwhile(store: S
 
 def test_a_claim_tells_nothing_because_claims_have_no_turn(store: Store) -> None:
     store.tasks.add(TaskDraft(title="One"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     before = store.events.last_seq()
 
     begin(store, run.id)
@@ -160,8 +160,8 @@ def test_whatever_is_done_to_a_task_is_told(store: Store) -> None:
     feature = store.features.add("Search")
     changes: list[Callable[[], object]] = [
         lambda: store.tasks.update(other.id, title="Another"),
-        lambda: store.tasks.add_dependencies(other.id, [parent.id]),
-        lambda: store.tasks.remove_dependencies(other.id, [parent.id]),
+        lambda: store.tasks.graph.add_dependencies(other.id, [parent.id]),
+        lambda: store.tasks.graph.remove_dependencies(other.id, [parent.id]),
         lambda: store.tasks.set_status(other.id, TaskStatus.BLOCKED, tuple(TaskStatus)),
         lambda: store.tasks.update(other.id, feature_id=feature.id),
         lambda: store.features.delete(feature.id),
@@ -202,7 +202,7 @@ def test_what_is_refused_is_not_told(store: Store) -> None:
     before = store.events.last_seq()
 
     changes: list[Callable[[], object]] = [
-        lambda: store.tasks.add_dependencies(task.id, [task.id]),
+        lambda: store.tasks.graph.add_dependencies(task.id, [task.id]),
         lambda: store.tasks.set_status(task.id, TaskStatus.DONE, ()),
         lambda: store.tasks.add(TaskDraft(title="Two", needs=("t-000000",))),
     ]
@@ -218,12 +218,12 @@ def test_what_is_refused_is_not_told(store: Store) -> None:
 
 def test_only_the_newest_events_stay_once_a_run_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_events, "MAX_EVENTS", 10)
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for n in range(30):
         store.tasks.add(TaskDraft(title=f"Task {n}"))
     all_of_them = since(store, 0)
 
-    store.attempts.end_run(run.id, "all tasks are done")
+    store.runs.end(run.id, "all tasks are done")
 
     left = since(store, 0)
     assert left[:-1] == all_of_them[-9:]
@@ -318,13 +318,13 @@ def test_who_follows_two_writers_misses_nothing(open_again: Callable[[], Store])
 
     def work(number: int) -> None:
         store = open_again()
-        run = store.attempts.start_run(f"writer {number}")
+        run = store.runs.start(f"writer {number}")
         for n in range(each):
             store.tasks.add(TaskDraft(title=f"Task {n} of {number}"))
             task, attempt = begin(store, run.id, f"writer {number}")
             store.attempts.record_start(attempt)
             finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
-        store.attempts.end_run(run.id, "all tasks are done")
+        store.runs.end(run.id, "all tasks are done")
         store.close()
 
     def follow() -> None:
@@ -350,7 +350,7 @@ def test_who_follows_two_writers_misses_nothing(open_again: Callable[[], Store])
     store = open_again()
     assert seen == since(store, 0)
     assert len(seen) == writers * (2 + 3 * each)
-    for run in store.attempts.runs(writers):
+    for run in store.runs.latest(writers):
         steps = [(event.what, event.iteration) for event in seen if event.run_id == run.id]
         attempts = [(what, n) for n in range(1, each + 1) for what in ("attempt_started", "attempt_ended")]
         assert steps == [("run_started", None), *attempts, ("run_ended", None)]

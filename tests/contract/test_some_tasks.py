@@ -7,7 +7,8 @@ import pytest
 from ralph.core.errors import NotFoundError, TaskCycleError
 from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.store import Store
-from ralph.store.tasks import IDS_PER_STATEMENT, TaskDraft
+from ralph.store.task_table import IDS_PER_STATEMENT
+from ralph.store.tasks import TaskDraft
 from tests.make import a_report, begin, finish
 
 
@@ -29,7 +30,7 @@ def test_more_tasks_than_a_statement_takes_are_all_given(store: Store) -> None:
     assert (
         len(store.tasks.titles(ids))
         == len(store.tasks.get_many(ids))
-        == len(store.tasks.filter_ready(ids))
+        == len(store.tasks.progress.filter_ready(ids))
         == IDS_PER_STATEMENT + 3
     )
 
@@ -52,10 +53,14 @@ def test_which_of_some_could_start_is_what_a_claim_would_take(store: Store) -> N
     done = add(store, "Done", TaskStatus.DONE)
     everything = [first, waits, whole, part, done, "t-gone"]
 
-    assert store.tasks.filter_ready(everything) == {first, part} == {task.id for task in store.tasks.ready()}
-    assert store.tasks.count_ready() == 2
+    assert (
+        store.tasks.progress.filter_ready(everything)
+        == {first, part}
+        == {task.id for task in store.tasks.progress.ready()}
+    )
+    assert store.tasks.progress.count_ready() == 2
     assert [task.id for task, _ in store.tasks.page(10, ready=False)] == [waits, whole]
-    assert [task.id for task in store.tasks.ready(1)] == [first]
+    assert [task.id for task in store.tasks.progress.ready(1)] == [first]
 
 
 def test_tasks_are_counted_by_feature_and_status(store: Store) -> None:
@@ -65,10 +70,10 @@ def test_tasks_are_counted_by_feature_and_status(store: Store) -> None:
     add(store, "C", TaskStatus.DONE, feature_id=login)
     add(store, "D", feature_id=search, needs=(add(store, "E"),))
 
-    counts = store.tasks.counts_by_feature()
+    counts = store.tasks.progress.counts_by_feature()
 
     assert counts == {login: {TaskStatus.PENDING: 1, TaskStatus.DONE: 2}, search: {TaskStatus.PENDING: 1}}
-    assert (store.tasks.count_ready(login), store.tasks.count_ready(search)) == (1, 0)
+    assert (store.tasks.progress.count_ready(login), store.tasks.progress.count_ready(search)) == (1, 0)
 
 
 def test_in_a_status_only_parts_are_counted_not_their_whole(store: Store) -> None:
@@ -76,9 +81,9 @@ def test_in_a_status_only_parts_are_counted_not_their_whole(store: Store) -> Non
     parts = [add(store, f"Part {number}", TaskStatus.FAILED, parent_id=whole) for number in range(3)]
 
     assert store.tasks.get(whole).status is TaskStatus.FAILED
-    assert store.tasks.count_with_status(TaskStatus.FAILED) == 3
-    assert [task.id for task in store.tasks.with_status(TaskStatus.FAILED, 2)] == parts[:2]
-    assert [task.id for task in store.tasks.subtasks(whole)] == parts
+    assert store.tasks.progress.count_with_status(TaskStatus.FAILED) == 3
+    assert [task.id for task in store.tasks.progress.with_status(TaskStatus.FAILED, 2)] == parts[:2]
+    assert [task.id for task in store.tasks.graph.subtasks(whole)] == parts
 
 
 def test_all_that_a_task_needs_is_set_together_with_what_it_says(store: Store) -> None:
@@ -106,16 +111,16 @@ def test_when_what_it_would_need_is_refused_nothing_of_the_change_is_made(store:
 
 def test_the_tasks_in_most_trouble_come_first_and_all_are_counted(store: Store) -> None:
     ids = [add(store, f"Task {number}", priority=-number) for number in range(3)]
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for failures in (3, 2, 1):
         for _ in range(failures):
             task, attempt = begin(store, run.id)
             finish(store, task, attempt, AttemptOutcome.FAILED, report=a_report(attempt))
         store.tasks.update(task.id, priority=-10 * failures)
 
-    worst, count = store.attempts.failing_tasks(2)
+    worst, count = store.stats.failing_tasks(2)
 
     assert ([one.task_id for one in worst], count) == (ids[:2], 3)
     assert [one.failures_since_reset for one in worst] == [3, 2]
     store.tasks.set_status(ids[0], TaskStatus.PENDING, tuple(TaskStatus))
-    assert store.attempts.failing_tasks()[1] == 2
+    assert store.stats.failing_tasks()[1] == 2

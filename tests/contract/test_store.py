@@ -14,7 +14,7 @@ from ralph.store import Store
 from ralph.store.attempts import WORKER_VANISHED
 from ralph.store.index import index_rows
 from ralph.store.tasks import TaskDraft
-from tests.make import a_memory, a_report, begin, finish, remember
+from tests.make import a_memory, a_report, begin, claim_task, damaged_rows, finish, remember
 from tests.store.make import found_by, notes_found_by
 
 
@@ -23,7 +23,7 @@ def add(store: Store, title: str, **fields: object) -> str:
 
 
 def titles(store: Store) -> list[str]:
-    return [task.title for task in store.tasks.ready()]
+    return [task.title for task in store.tasks.progress.ready()]
 
 
 # --- the graph ------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def test_a_cycle_is_refused_with_its_path_and_nothing_changes(store: Store) -> N
     c = add(store, "C", needs=(b,))
 
     with pytest.raises(TaskCycleError) as refused:
-        store.tasks.add_dependencies(a, [c])
+        store.tasks.graph.add_dependencies(a, [c])
 
     assert refused.value.path[0] == refused.value.path[-1]
     assert set(refused.value.path) == {a, b, c}
@@ -148,7 +148,7 @@ def test_a_parent_whose_last_part_is_deleted_can_be_worked_on(store: Store) -> N
     parent = add(store, "parent")
     store.tasks.set_status(add(store, "a", parent_id=parent), TaskStatus.DONE, tuple(TaskStatus))
     b = add(store, "b", parent_id=parent)
-    store.tasks.delete(store.tasks.subtree(parent)[1].id)
+    store.tasks.delete(store.tasks.graph.subtree(parent)[1].id)
     store.tasks.delete(b)
 
     assert titles(store) == ["parent"]
@@ -164,7 +164,7 @@ def test_the_status_of_a_parent_cannot_be_set_by_hand(store: Store) -> None:
 
 def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     memory = a_memory("Kept", origin_task=id, origin_attempt=1)
     finish(store, task, attempt, AttemptOutcome.FAILED, memories=(memory,), report=a_report(attempt))
@@ -172,10 +172,10 @@ def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: S
     store.tasks.delete(id)
 
     assert store.attempts.latest(10) == []
-    assert store.attempts.reports(10) == []
+    assert store.failures.latest(10) == []
     assert store.database.query("SELECT * FROM strategy_metrics") == []
     assert [(m.title, m.origin_task) for m in store.memories.all()] == [("Kept", None)]
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def test_a_task_others_wait_for_is_not_deleted(store: Store) -> None:
@@ -196,7 +196,7 @@ def test_deleting_a_feature_leaves_its_tasks(store: Store) -> None:
 
     assert store.tasks.get(id).feature_id is None
     assert store.features.all() == []
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 # --- claims ------------------------------------------------------------------------------
@@ -205,11 +205,11 @@ def test_deleting_a_feature_leaves_its_tasks(store: Store) -> None:
 def test_a_task_is_claimed_once(store: Store) -> None:
     add(store, "A")
 
-    claimed = store.tasks.claim("one", 60)
+    claimed = claim_task(store, "one", 60)
 
     assert claimed is not None
     assert (claimed.status, claimed.claimed_by, claimed.claim_token) == (TaskStatus.IN_PROGRESS, "one", 1)
-    assert store.tasks.claim("two", 60) is None
+    assert claim_task(store, "two", 60) is None
 
 
 def test_many_workers_never_get_the_same_task(open_again: Callable[[], Store]) -> None:
@@ -219,9 +219,9 @@ def test_many_workers_never_get_the_same_task(open_again: Callable[[], Store]) -
 
     def work(name: str) -> None:
         mine = open_again()
-        while task := mine.tasks.claim(name, 60):
+        while task := claim_task(mine, name, 60):
             claimed.append(task.id)
-            mine.tasks.settle(task.id, task.claim_token, TaskStatus.DONE)
+            mine.tasks.claims.settle(task.id, task.claim_token, TaskStatus.DONE)
         mine.close()
 
     threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(8)]
@@ -235,55 +235,53 @@ def test_many_workers_never_get_the_same_task(open_again: Callable[[], Store]) -
 
 def test_a_lease_that_ran_out_lets_another_worker_in_and_keeps_the_old_one_out(store: Store) -> None:
     id = add(store, "A")
-    first = store.tasks.claim("slow", 0.05)
+    first = claim_task(store, "slow", 0.05)
     time.sleep(0.1)
 
-    second = store.tasks.claim("quick", 60)
+    second = claim_task(store, "quick", 60)
 
     assert first is not None
     assert second is not None
     assert second.claim_token == first.claim_token + 1
-    assert not store.tasks.heartbeat(id, first.claim_token, 60)
-    with pytest.raises(ClaimLostError):
-        store.tasks.settle(id, first.claim_token, TaskStatus.DONE)
+    assert not store.tasks.claims.heartbeat(id, first.claim_token, 60)
+    assert not store.tasks.claims.settle(id, first.claim_token, TaskStatus.DONE)
     assert store.tasks.get(id).status is TaskStatus.IN_PROGRESS
-    store.tasks.settle(id, second.claim_token, TaskStatus.DONE)
+    store.tasks.claims.settle(id, second.claim_token, TaskStatus.DONE)
     assert store.tasks.get(id).status is TaskStatus.DONE
 
 
 def test_a_heartbeat_keeps_the_claim(store: Store) -> None:
     id = add(store, "A")
-    task = store.tasks.claim("one", 0.3)
+    task = claim_task(store, "one", 0.3)
     assert task is not None
 
     for _ in range(4):
         time.sleep(0.1)
-        assert store.tasks.heartbeat(id, task.claim_token, 0.3)
+        assert store.tasks.claims.heartbeat(id, task.claim_token, 0.3)
 
-    assert store.tasks.claim("two", 60) is None
+    assert claim_task(store, "two", 60) is None
 
 
 def test_release_puts_a_task_back(store: Store) -> None:
     id = add(store, "A")
-    task = store.tasks.claim("one", 60)
+    task = claim_task(store, "one", 60)
     assert task is not None
 
-    store.tasks.release(id, task.claim_token)
+    store.tasks.claims.settle(id, task.claim_token, TaskStatus.PENDING)
 
     assert store.tasks.get(id).status is TaskStatus.PENDING
     assert store.tasks.get(id).claimed_by is None
-    assert store.tasks.claim("two", 60) is not None
+    assert claim_task(store, "two", 60) is not None
 
 
 def test_a_persons_word_takes_the_task_from_its_worker(store: Store) -> None:
     id = add(store, "A")
-    task = store.tasks.claim("one", 60)
+    task = claim_task(store, "one", 60)
     assert task is not None
 
     store.tasks.set_status(id, TaskStatus.DONE, tuple(TaskStatus))
 
-    with pytest.raises(ClaimLostError):
-        store.tasks.settle(id, task.claim_token, TaskStatus.PENDING)
+    assert not store.tasks.claims.settle(id, task.claim_token, TaskStatus.PENDING)
     assert store.tasks.get(id).status is TaskStatus.DONE
 
 
@@ -291,11 +289,11 @@ def test_one_task_alone_can_be_claimed(store: Store) -> None:
     add(store, "urgent", priority=9)
     id = add(store, "this")
 
-    task = store.tasks.claim("one", 60, task_id=id)
+    task = claim_task(store, "one", 60, task_id=id)
 
     assert task is not None
     assert task.id == id
-    assert store.tasks.claim("two", 60, task_id=id) is None
+    assert claim_task(store, "two", 60, task_id=id) is None
 
 
 # --- attempts ------------------------------------------------------------------------------
@@ -306,7 +304,7 @@ def test_attempts_are_numbered_within_their_task_and_iterations_within_their_run
     add(store, "B")
     seen = []
     for agent in ("one", "two"):
-        run = store.attempts.start_run(agent)
+        run = store.runs.start(agent)
         for _ in range(3):
             task, attempt = begin(store, run.id)
             status = TaskStatus.DONE if attempt.number == 2 else TaskStatus.PENDING
@@ -318,7 +316,7 @@ def test_attempts_are_numbered_within_their_task_and_iterations_within_their_run
                 status,
             )
             seen.append((task.title, attempt.number, attempt.iteration))
-            if not store.tasks.ready():
+            if not store.tasks.progress.ready():
                 break
 
     assert seen == [("A", 1, 1), ("A", 2, 2), ("B", 1, 3), ("B", 2, 1)]
@@ -328,7 +326,7 @@ def test_attempts_are_numbered_within_their_task_and_iterations_within_their_run
 
 def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(
         store,
@@ -360,13 +358,13 @@ def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
         ("mem-1-0000",),
         "critic",
     )
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 @pytest.mark.parametrize("outcome", list(AttemptOutcome))
 def test_every_outcome_can_be_stored(store: Store, outcome: AttemptOutcome) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
 
     finish(store, task, attempt, outcome)
@@ -376,7 +374,7 @@ def test_every_outcome_can_be_stored(store: Store, outcome: AttemptOutcome) -> N
 
 def test_metrics_count_failures_in_a_row_and_done_resets_them(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     outcomes = [
         AttemptOutcome.FAILED,
         AttemptOutcome.DONE,
@@ -389,7 +387,7 @@ def test_metrics_count_failures_in_a_row_and_done_resets_them(store: Store) -> N
         task, attempt = begin(store, run.id)
         finish(store, task, attempt, outcome, model="opus" if outcome is AttemptOutcome.DONE else "haiku")
 
-    metrics = store.attempts.metrics(id)
+    metrics = store.stats.metrics(id)
 
     assert (metrics.total_attempts, metrics.consecutive_failures) == (6, 3)
     assert metrics.suggested_model == "opus"
@@ -399,19 +397,19 @@ def test_metrics_count_failures_in_a_row_and_done_resets_them(store: Store) -> N
 
 def test_a_reset_gives_all_retries_back_but_remembers_the_failures(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for _ in range(2):
         finish(store, *begin(store, run.id), AttemptOutcome.FAILED)
 
     store.tasks.set_status(id, TaskStatus.PENDING, tuple(TaskStatus))
 
-    metrics = store.attempts.metrics(id)
+    metrics = store.stats.metrics(id)
     assert (metrics.consecutive_failures, metrics.failures_since_reset) == (2, 0)
 
 
 def test_the_attempt_of_a_vanished_worker_is_closed_when_its_task_is_taken_over(store: Store) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     _, first = begin(store, run.id, "dead", lease_seconds=0.05)
     time.sleep(0.1)
 
@@ -424,7 +422,7 @@ def test_the_attempt_of_a_vanished_worker_is_closed_when_its_task_is_taken_over(
 
 def test_claims_of_workers_known_to_be_gone_are_taken_back_at_once(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     begin(store, run.id, "dead")
 
     recovered = store.attempts.release_vanished({"dead", "never heard of"})
@@ -437,7 +435,7 @@ def test_claims_of_workers_known_to_be_gone_are_taken_back_at_once(store: Store)
 
 def test_who_lost_the_claim_is_recorded_but_changes_nothing(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id, "slow", lease_seconds=0.05)
     time.sleep(0.1)
     begin(store, run.id, "quick")
@@ -455,7 +453,7 @@ def test_who_lost_the_claim_is_recorded_but_changes_nothing(store: Store) -> Non
 
 def test_a_task_deleted_while_it_is_worked_on_loses_nothing_that_was_learned(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     store.tasks.set_status(id, TaskStatus.PENDING, tuple(TaskStatus))
     store.tasks.delete(id)
@@ -468,7 +466,7 @@ def test_a_task_deleted_while_it_is_worked_on_loses_nothing_that_was_learned(sto
 
 def test_settling_is_all_or_nothing(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     broken = a_memory("Bad", confidence=7.0)
 
@@ -486,7 +484,7 @@ def test_settling_is_all_or_nothing(store: Store) -> None:
 def journal(store: Store, count: int, notes: Callable[[int], str]) -> str:
     if not store.tasks.all():
         add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for n in range(1, count + 1):
         finish(store, *begin(store, run.id), AttemptOutcome.FAILED, notes=notes(n))
     return run.id
@@ -502,7 +500,7 @@ def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
     old = journal(store, 2, lambda n: "the parser wants tabs")
     new = journal(store, 2, lambda n: "the parser wants tabs")
 
-    found = store.attempts.search_journal({"parser": 1.0}, 10, exclude_run=new)
+    found = store.attempts.search({"parser": 1.0}, 10, exclude_run=new)
 
     assert {row["run_id"] for row in found.rows} == {old}
 
@@ -510,12 +508,12 @@ def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
 def test_empty_notes_never_match(store: Store) -> None:
     journal(store, 3, lambda n: "")
 
-    assert store.attempts.search_journal({"parser": 1.0, "a": 1.0, "": 1.0}, 10).rows == []
+    assert store.attempts.search({"parser": 1.0, "a": 1.0, "": 1.0}, 10).rows == []
 
 
 def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store) -> None:
     id = add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     slow, attempt = begin(store, run.id, "slow", lease_seconds=0.05)
     time.sleep(0.1)
     finish(store, *begin(store, run.id, "quick"), AttemptOutcome.FAILED, notes="first words")
@@ -531,7 +529,7 @@ def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store)
 
 def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, notes="common words and one xylophone")
     with store.transaction():
@@ -557,14 +555,14 @@ def _row(store: Store) -> dict[str, object]:
 
 def test_reports_come_freshest_first_and_are_counted_by_category(store: Store) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for n, category in enumerate(["build_error", "test_failure", "test_failure"]):
         task, attempt = begin(store, run.id)
         finish(store, task, attempt, AttemptOutcome.FAILED, report=a_report(attempt, f"why {n}", category=category))
 
-    assert [report.why for report in store.attempts.reports(10)] == ["why 2", "why 1", "why 0"]
-    assert [report.why for report in store.attempts.reports(10, category="build_error")] == ["why 0"]
-    counts = [(row["category"], row["failures"], row["tasks"]) for row in store.attempts.report_counts()]
+    assert [report.why for report in store.failures.latest(10)] == ["why 2", "why 1", "why 0"]
+    assert [report.why for report in store.failures.latest(10, category="build_error")] == ["why 0"]
+    counts = [(row["category"], row["failures"], row["tasks"]) for row in store.failures.counts()]
     assert counts == [("test_failure", 2, 1), ("build_error", 1, 1)]
 
 
@@ -575,7 +573,7 @@ def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None
 
     assert again.id == first.id
     assert [(m.body, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
-    assert [event.what for event in store.memories.history(first.id)] == ["added", "learned again"]
+    assert [event.what for event in store.memories.history.of(first.id)] == ["added", "learned again"]
     assert [found_by(store, text) for text in ("old", "new")] == [[], ["Use tabs"]]
 
 
@@ -589,17 +587,17 @@ def test_an_id_that_is_taken_is_made_anew(store: Store) -> None:
 def test_a_changed_row_is_found_by_its_checksum(store: Store) -> None:
     add(store, "A")
     remember(store, a_memory("One"))
-    before = store.damaged_rows()
+    before = damaged_rows(store)
 
     store.database.execute("UPDATE memory SET body = 'flipped'")
 
     assert before == []
-    assert [table for table, _ in store.damaged_rows()] == ["memory"]
+    assert len(damaged_rows(store)) == 1
 
 
 def test_the_documents_table_names_can_be_queried(store: Store) -> None:
     add(store, "A")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(
         store,
@@ -631,7 +629,7 @@ def test_another_projects_records_are_out_of_reach(store: Store) -> None:
     other = Store(store.database, "p-other")
 
     assert other.tasks.all() == []
-    assert other.tasks.claim("w", 60) is None
+    assert claim_task(other, "w", 60) is None
     assert other.memories.all() == []
     assert [found_by(one, "parser") for one in (store, other)] == [["Mine"], []]
     with pytest.raises(NotFoundError):

@@ -113,11 +113,11 @@ def test_the_oldest_come_first_from_any_place_on(store: Store) -> None:
     ids = [aged(store, number, states[number % 2]) for number in range(9)]
     place = store.memories.get(ids[3])
 
-    assert [one.id for one in store.memories.oldest(MemoryFilter(states=states))] == ids
-    assert [one.id for one in store.memories.oldest(MemoryFilter(states=states), (place.created_at, place.id))] == ids[
-        4:
-    ]
-    assert [one.id for one in store.memories.newest(MemoryFilter(states=states))] == ids[::-1]
+    assert [one.id for one in store.memories.listing.oldest(MemoryFilter(states=states))] == ids
+    assert [
+        one.id for one in store.memories.listing.oldest(MemoryFilter(states=states), (place.created_at, place.id))
+    ] == ids[4:]
+    assert [one.id for one in store.memories.listing.newest(MemoryFilter(states=states))] == ids[::-1]
 
 
 def test_learnings_are_counted_and_come_in_pages_by_where_they_stand(project: Project) -> None:

@@ -54,7 +54,7 @@ def put(store: Store, count: int, vector: Callable[[int], bytes], model: str = "
     """Keep so many memories with vectors made up; give their numbers."""
     memories = [a_memory(f"{store.project_name} {n}", id=f"mem-{n}-0000") for n in range(count)]
     store.memories.insert_all_unchecked(memories, ChangeInfo(who="t", why="t"))
-    seqs = store.memories.seqs_by_id([memory.id for memory in memories])
+    seqs = store.memories.index.seqs_by_id([memory.id for memory in memories])
     vectors = VectorStore(store.scope, model, VECTOR_SIZE)
     rows = sorted(vectors.missing(count), key=lambda row: row["seq"])
     vectors.put(rows, [vector(n) for n in range(count)])

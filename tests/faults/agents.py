@@ -24,7 +24,7 @@ from ralph.core.records import TaskStatus, record
 from ralph.project import Project
 from tests.faults import hostile
 from tests.faults.trial import Shown, Trial
-from tests.make import set_up_project
+from tests.make import damaged_rows, set_up_project
 
 MEMORY_MB = 100
 AT_ONCE = 3
@@ -136,7 +136,7 @@ def hostile_run(
     (root / ".ralph.toml").unlink(missing_ok=True)
     with Project.open(root) as project:
         unsettled = sum(task.status is TaskStatus.IN_PROGRESS for task in project.store.tasks.all())
-        unsettled += len(project.store.damaged_rows()) + abs(len(names) - len(sessions))
+        unsettled += len(damaged_rows(project.store)) + abs(len(names) - len(sessions))
     said = (folder / "stderr").read_text(errors="replace")
     return Ended(
         sessions=tuple(sessions),

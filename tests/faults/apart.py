@@ -118,9 +118,9 @@ def fill(store: Store, word: str, mark: str) -> Facts:
     feature = store.features.add(f"Search {mark}", f"{word} spec", f"{word} plan").id
     for id in tasks:
         store.tasks.add(TaskDraft(id=id, title=f"Mend parser {word}", body=f"{word} parser", feature_id=feature))
-    store.tasks.add_dependencies(tasks[2], [tasks[1]])
+    store.tasks.graph.add_dependencies(tasks[2], [tasks[1]])
     store.tasks.log(tasks[0], f"{word} log", word)
-    run = store.attempts.start_run(word, f'{{"said": "{word}"}}').id
+    run = store.runs.start(word, f'{{"said": "{word}"}}').id
     memories = tuple(f"mem-{mark}1-000{n}" for n in range(3))
     for n, id in enumerate(memories):
         memory = a_memory(
@@ -161,8 +161,12 @@ def fill(store: Store, word: str, mark: str) -> Facts:
     synced = SyncState(store.scope)
     synced.save_file("memories.md", (1, 2))
     synced.save_entries("memories.md", {memories[0]: f"{word} agreed"})
-    events = store.memories.events(0, 100)
-    seqs = (*(event.seq for event in events), *store.memories.seqs_by_id(memories).values(), store.events.last_seq())
+    events = store.memories.history.since(0, 100)
+    seqs = (
+        *(event.seq for event in events),
+        *store.memories.index.seqs_by_id(memories).values(),
+        store.events.last_seq(),
+    )
     ids = (*tasks, *memories, run, feature, f"Search {mark}", f"session-{mark}", f"chg-{mark}000000", f"{run}/1")
     return Facts(
         project_id=store.project_id,
@@ -365,7 +369,7 @@ def operations(mine: Project) -> list[tuple[str, Callable[..., Any]]]:
     """Give every public operation of a store and of a project, by class and name, in order."""
     store = mine.store
     parts: list[object] = [
-        store, store.tasks, store.features, store.attempts, store.events, store.sums, store.sessions, store.memories,
+        store, store.tasks, store.features, store.attempts, store.events, store.stats, store.sessions, store.memories,
         SyncState(store.scope), SharedMemories(store.scope), VectorStore(store.scope, MODEL, WIDTH),
         mine, mine.memory, mine.memory.maintenance, mine.memory.sharing, mine.memory.events, mine.transfer,
         mine.sessions, mine.learnings, mine.tasks, mine.features, mine.runs, mine.prompts, mine.journal, mine.stats,

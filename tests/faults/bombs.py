@@ -24,6 +24,7 @@ from ralph.loop import run_log
 from ralph.project import Project
 from tests.faults.links import in_time, make_clone
 from tests.faults.trial import Shown, Trial
+from tests.make import damaged_rows
 
 CPU_SECONDS = 2.0
 MEGABYTES = 200
@@ -295,7 +296,7 @@ def _kept_wrongly(clone: Path) -> list[str]:
         wrong = [f"{one.id} holds half a character" for one in kept if not _is_text(f"{one.title}{one.body}")]
         for one in kept:
             json.loads(json.dumps(one.confidence), parse_constant=_refuse)
-        return wrong + (["what is stored is damaged"] if project.store.damaged_rows() else [])
+        return wrong + (["what is stored is damaged"] if damaged_rows(project.store) else [])
 
 
 def _is_text(text: str) -> bool:

@@ -17,7 +17,7 @@ from ralph.core.records import record
 from ralph.store import Store, create_store, open_store
 from ralph.store.memories import ChangeInfo
 from tests.faults.trial import Shown, Trial
-from tests.make import a_memory
+from tests.make import a_memory, damaged_rows
 
 WRITES = 200
 LONGEST_SECONDS = 1.0
@@ -87,7 +87,7 @@ def write(folder: Path, writers: int, each: int) -> Written:
     store = open_store(url, "contention")
     memories = {memory.id for memory in store.memories.all()}
     wanted = {_id(number, turn) for number in range(writers) for turn in range(each) if _kind(turn) == "memory"}
-    missing = len(wanted - memories) + len(store.damaged_rows())
+    missing = len(wanted - memories) + len(damaged_rows(store))
     store.close()
     return Written(waits=sorted(waits), errors=errors, missing=missing, seconds=seconds)
 
@@ -98,7 +98,7 @@ def _be_writer(folder: Path, number: int, each: int, ready: int, go: tuple[int, 
     try:
         os.close(go[1])
         store = open_store(str(folder / "ralph.db"), "contention")
-        store.memories.last_event_seq()
+        store.memories.history.last_event_seq()
         store.tasks.all()
         os.write(ready, b".")
         os.read(go[0], 1)
@@ -124,9 +124,9 @@ def _write(store: Store, number: int, turn: int) -> None:
         memory = a_memory(title, "It has several words. " * 8, id=_id(number, turn))
         store.memories.add(memory, ChangeInfo(who="test", why="contention"))
     elif kind == "run":
-        store.attempts.start_run("test")
+        store.runs.start("test")
     else:
-        store.tasks.heartbeat("t-000000", 1, 60)
+        store.tasks.claims.heartbeat("t-000000", 1, 60)
 
 
 def _kind(turn: int) -> str:

@@ -107,7 +107,7 @@ def write(folder: str, part: str) -> None:
 def _first(store: Store) -> None:
     store.features.add("Search", "It finds things.", "First this, then that.")
     tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}", body="What has to be done. " * 6) for n in range(24)])
-    store.tasks.add_dependencies(tasks[3].id, [tasks[20].id, tasks[21].id])
+    store.tasks.graph.add_dependencies(tasks[3].id, [tasks[20].id, tasks[21].id])
     for n in range(3):
         store.tasks.log(tasks[n].id, f"A note of a person, number {n}.", "person")
     _work(store, "First", 8)
@@ -133,11 +133,11 @@ def _fourth(store: Store) -> None:
     _work(store, "Fourth", 3)
     added = store.tasks.add(TaskDraft(title="Added last"))
     store.tasks.log(added.id, "Said last.", "person")
-    begin(store, store.attempts.start_run("test").id)
+    begin(store, store.runs.start("test").id)
 
 
 def _work(store: Store, name: str, count: int) -> None:
-    run = store.attempts.start_run("test", '{"limit": 3}')
+    run = store.runs.start("test", '{"limit": 3}')
     for n in range(count):
         task, attempt = begin(store, run.id)
         notes = f"Looked at the parser, part {n} of {name}."
@@ -147,7 +147,7 @@ def _work(store: Store, name: str, count: int) -> None:
             )
         else:
             finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, notes=notes)
-    store.attempts.end_run(run.id, "complete", 12.5)
+    store.runs.end(run.id, "complete", 12.5)
     at = now()
     store.sessions.save(AgentSession(id=f"s-{name}", agent="claude", started_at=at, last_at=at, title=name))
 
@@ -426,7 +426,7 @@ def used(place: Path) -> list[str]:
             store.memories.all()
             store.tasks.all()
             store.attempts.latest(10)
-            store.memories.search_words({"encoder": 1.0}, 10, None)
+            store.memories.index.search_words({"encoder": 1.0}, 10, None)
             store.tasks.add(TaskDraft(title="Added to a damaged database"))
         finally:
             store.close()

@@ -23,7 +23,7 @@ from ralph.project import Project
 from ralph.store.maintenance.check import check_database
 from tests.faults.traced import Child, can_mount, can_trace
 from tests.faults.trial import Shown, Trial
-from tests.make import a_memory, set_up_project
+from tests.make import a_memory, damaged_rows, set_up_project
 
 DOING = ("add", "task", "note", "settle", "backup")
 CALLS = ("pwrite64", "write", "fdatasync", "fsync", "ftruncate")
@@ -47,7 +47,7 @@ class Writer:
         self._count = 0
         set_up_project(root)
         with Project.open(root) as project:
-            self.run_id = project.store.attempts.start_run("test").id
+            self.run_id = project.store.runs.start("test").id
 
     def name(self) -> str:
         self._count += 1
@@ -78,7 +78,7 @@ class Writer:
             titles += Counter(task.title for task in project.tasks.list() if task.status is not TaskStatus.DONE)
             self.lost += [f"{key} is lost" for key, is_told in self.kept.items() if is_told and not titles[key]]
             self.lost += [f"{count} times {key}" for key, count in titles.items() if count > 1]
-            self.lost += [f"damaged: {row}" for row in project.store.damaged_rows()]
+            self.lost += [f"damaged: {row}" for row in damaged_rows(project.store)]
             if is_full:
                 return
             self.lost += check_database(project.store.database.display_url, deep=True).problems

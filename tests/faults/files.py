@@ -365,7 +365,7 @@ def _known(root: Path) -> set[str]:
         memories = project.store.memories
         texts = [f"{one.title} {one.body}" for one in memories.find(MemoryFilter(states=tuple(MemoryState)))]
         seen = 0
-        while events := memories.events(seen, 5000):
+        while events := memories.history.since(seen, 5000):
             seen = events[-1].seq
             texts += [f"{one.was} {one.became} {one.why}" for one in events]
     return set(WORD.findall("\n".join(texts)))

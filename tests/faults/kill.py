@@ -27,7 +27,7 @@ from ralph.store.maintenance.check import check_database
 from ralph.store.memory_queries import MemoryFilter
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
-from tests.make import a_memory, set_up_project
+from tests.make import a_memory, damaged_rows, set_up_project
 
 LANES = 2
 FRESH_AFTER = 25
@@ -100,7 +100,7 @@ class Lane:
         set_up_project(self._root)
         self._known, self._ids, self._tasks = {}, {}, {}
         with Project.open(self._root) as project:
-            self._run_id = project.store.attempts.start_run("test").id
+            self._run_id = project.store.runs.start("test").id
             for do in ("add", "note", "add", "note", "add", "note", "task", "task"):
                 self._take(self._new(do), _made(project, self._new_write, self._run_id))
 
@@ -206,7 +206,7 @@ class Lane:
 
     def _compare(self, project: Project, pending: Write | None) -> None:
         """Compare all there is with what should be; what was begun may be made or not, and is taken as it is."""
-        problems = [f"damaged: {row}" for row in project.store.damaged_rows()]
+        problems = [f"damaged: {row}" for row in damaged_rows(project.store)]
         problems += check_database(project.store.database.display_url, deep=True).problems
         project.files.sync()
         found: dict[str, list[Memory]] = {}
@@ -248,7 +248,7 @@ class Lane:
     def _differs(self, project: Project, key: str, said: Said, rows: list[Memory]) -> list[str]:
         if not rows:
             return [f"{key} is lost"]
-        row, history = rows[0], project.store.memories.history(rows[0].id)
+        row, history = rows[0], project.store.memories.history.of(rows[0].id)
         problems = []
         if row.body != said.body or (row.state is MemoryState.ACTIVE) is not said.is_active:
             problems.append(f"{key} is {row.body!r}, {row.state}, and should be {said}")

@@ -25,7 +25,7 @@ from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
 from tests.faults.trial import Shown, Trial
-from tests.make import ScriptedAgent, set_up_project
+from tests.make import ScriptedAgent, damaged_rows, set_up_project
 
 WORKERS = 4
 LEASE_SECONDS = 0.6
@@ -227,13 +227,13 @@ def _add_tasks(folder: Path, count: int) -> list[str]:
 
 def _has_open(folder: Path) -> bool:
     with Project.open(folder) as project:
-        return project.store.tasks.has_unfinished()
+        return project.store.tasks.progress.has_unfinished()
 
 
 def _left(folder: Path, tasks: list[str], said: Said, killed: int, paused: int) -> Left:
     with Project.open(folder) as project:
         store = project.store
-        store.attempts.release_vanished({task.claimed_by for task in store.tasks.claimed() if task.claimed_by})
+        store.attempts.release_vanished({task.claimed_by for task in store.tasks.claims.claimed() if task.claimed_by})
         attempts = store.attempts.latest(100_000)
         done = Counter(one.task_id for one in attempts if one.outcome is AttemptOutcome.DONE)
         lost = [one for one in attempts if one.task_id and one.reason == LOST.format(one.task_id)]
@@ -245,7 +245,7 @@ def _left(folder: Path, tasks: list[str], said: Said, killed: int, paused: int) 
             + sum(count and not done[id] for id, count in said.done.items()),
             unkept=sum(f"Session {name}" not in titles for name in said.sessions),
             open_attempts=len(store.attempts.running()),
-            damaged=len(store.damaged_rows()),
+            damaged=len(damaged_rows(store)),
             done=len(tasks),
             refused=len(lost),
             killed=killed,

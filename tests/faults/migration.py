@@ -21,6 +21,7 @@ from ralph.store.maintenance import backup
 from ralph.store.maintenance.check import check_database
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
+from tests.make import damaged_rows
 from tests.store.make import an_old_database, found_by
 
 MEMORIES = 12
@@ -93,7 +94,11 @@ def _look(path: Path, version: int, is_told: bool, lost: list[str]) -> bool:
         lost.append(f"version {version} has no backup")
     lost += [problem for one in before for problem in check_database(one.path).problems]
     with closing(open_store(str(path))) as store:
-        if store.memories.count() != MEMORIES or store.damaged_rows() or found_by(store, "Title 7", 1) != ["Title 7"]:
+        if (
+            store.memories.stats.count() != MEMORIES
+            or damaged_rows(store)
+            or found_by(store, "Title 7", 1) != ["Title 7"]
+        ):
             lost.append(f"version {version} was not brought up to date")
     lost += check_database(str(path), deep=True).problems
     made = backup.readable_backups(str(path))

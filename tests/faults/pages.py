@@ -189,13 +189,13 @@ def fill(served: Served, texts: list[str]) -> None:
         updated_at=now(),
     )
     project.store.memories.insert_unchecked(staged, ChangeInfo(who=texts[0], why=texts[-1]))
-    run = project.store.attempts.start_run(f"agent {texts[0]}", "{}")
+    run = project.store.runs.start(f"agent {texts[0]}", "{}")
     for text in texts[:-3]:
         task, attempt = begin(project.store, run.id)
         report = a_report(attempt, text, tried=text, trace=text, category=text[:40], retry_suggestion=text)
         more: dict[str, Any] = {"notes": text, "reason": text, "model": text, "model_reason": text, "files": (text,)}
         finish(project.store, task, attempt, AttemptOutcome.RETRIED, TaskStatus.BLOCKED, report=report, **more)
-    project.store.attempts.end_run(run.id, texts[0], 1.0)
+    project.store.runs.end(run.id, texts[0], 1.0)
     served.post(f"/api/tasks/{ids[-1]}/block", {"reason": texts[-1]})
 
 

@@ -194,7 +194,7 @@ class Writer:
         task_id = project.tasks.add(f"Task of {self._name}").id
         self._tell(task=task_id, status="pending")
         store = project.store
-        begun = store.attempts.begin(store.attempts.start_run("test").id, self._name, 60, agent="test", task_id=task_id)
+        begun = store.attempts.begin(store.runs.start("test").id, self._name, 60, agent="test", task_id=task_id)
         assert begun
         finish(store, begun.task, begun.attempt, AttemptOutcome.DONE, TaskStatus.DONE)
         self._tell(task=task_id, status="done")

@@ -141,9 +141,9 @@ def clock(tmp_path: Path) -> Clock:
     return Clock(tmp_path)
 
 
-START = "run = store.attempts.start_run('test')"
+START = "run = store.runs.start('test')"
 BEGIN = "begun = store.attempts.begin(run.id, {worker!r}, {lease}, agent='test'); answer = begun is not None"
-BEAT = "answer = store.tasks.heartbeat(begun.task.id, begun.task.claim_token, {lease})"
+BEAT = "answer = store.tasks.claims.heartbeat(begun.task.id, begun.task.claim_token, {lease})"
 FINISH = "finish(store, begun.task, begun.attempt, Outcome.DONE, Status.DONE); answer = 'done'"
 
 
@@ -207,15 +207,15 @@ def test_what_happened_is_told_in_the_order_in_which_it_did(url: str, clock: Clo
     with an_actor(url, clock) as actor:
         for number, ahead in enumerate((0, -HOUR, YEAR, -YEAR, 0)):
             clock.set(ahead)
-            actor(f"run = store.attempts.start_run('agent {number}')")
+            actor(f"run = store.runs.start('agent {number}')")
             actor(BEGIN.format(worker="w", lease=60))
             actor("finish(store, begun.task, begun.attempt, Outcome.FAILED, notes='n')")
             actor(f"memory = remember(store, a_memory('Title', 'Body {number}', id='mem-{number}-0000'))")
             actor(f"store.tasks.log(begun.task.id, 'line {number}', 'test')")
 
-        assert actor("answer = [r.agent for r in store.attempts.runs(9)]") == [f"agent {n}" for n in (4, 3, 2, 1, 0)]
+        assert actor("answer = [r.agent for r in store.runs.latest(9)]") == [f"agent {n}" for n in (4, 3, 2, 1, 0)]
         assert actor("answer = [a.number for a in store.attempts.latest(9)]") == [5, 4, 3, 2, 1]
-        assert actor("answer = [a.number for a, _ in store.attempts.trail(begun.task, 9)]") == [
+        assert actor("answer = [a.number for a, _ in store.attempts.since_reset(begun.task, 9)]") == [
             5,
             4,
             3,
@@ -224,10 +224,10 @@ def test_what_happened_is_told_in_the_order_in_which_it_did(url: str, clock: Clo
         ]
         lines = actor("answer = [e.message for e in store.tasks.read_log(begun.task.id) if e.who == 'test']")
         assert lines == [f"line {n}" for n in range(5)]
-        seqs = actor("answer = [e.seq for e in store.memories.events(0, 99)]")
+        seqs = actor("answer = [e.seq for e in store.memories.history.since(0, 99)]")
         assert seqs == sorted(seqs)
         runs = actor("answer = [e.run_id for e in store.events.since(0, 99) if e.what == 'run_started']")
-        assert runs == actor("answer = [r.id for r in reversed(store.attempts.runs(9))]")
+        assert runs == actor("answer = [r.id for r in reversed(store.runs.latest(9))]")
 
 
 @needs_compiler
@@ -256,7 +256,7 @@ def test_a_run_takes_as_long_as_it_takes_while_the_clock_is_set(tmp_path: Path, 
         attempts = project.store.attempts.latest(5)
         assert [one.outcome for one in attempts] == [AttemptOutcome.DONE, AttemptOutcome.DONE]
         assert all(0.1 <= one.seconds < 30 for one in attempts)
-        assert 0.2 <= project.store.attempts.runs(1)[0].seconds < 60
+        assert 0.2 <= project.store.runs.latest(1)[0].seconds < 60
         assert all(task.status is TaskStatus.DONE for task in project.store.tasks.all())
 
 

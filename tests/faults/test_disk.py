@@ -19,7 +19,7 @@ from ralph.project import Project
 from tests.faults import disk
 from tests.faults.disk import fill
 from tests.faults.traced import can_mount, can_trace, command
-from tests.make import set_up_project
+from tests.make import damaged_rows, set_up_project
 
 pytestmark = pytest.mark.sqlite
 needs_mount = pytest.mark.skipif(not can_mount(), reason="no disk can be mounted here: that takes root on Linux")
@@ -289,5 +289,5 @@ def test_a_command_whose_disk_fails_says_so_in_one_line(tmp_path: Path, words: l
     with Project.open(tmp_path) as project:
         assert len(project.store.memories.all()) == 1
         assert project.tasks.list() == []
-        assert project.store.damaged_rows() == []
+        assert damaged_rows(project.store) == []
     assert list(tmp_path.glob(".ralph/backups/*.db")) == []

@@ -19,7 +19,7 @@ from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from tests.faults import kill
 from tests.faults.traced import can_trace
-from tests.make import set_up_project
+from tests.make import damaged_rows, set_up_project
 
 AGENT = """
 echo "$RALPH_TASK_ID" >> started.txt
@@ -60,7 +60,7 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
         with Project.open(tmp_path) as project:
             done = {task.id for task in project.store.tasks.all() if task.status is TaskStatus.DONE}
             assert acknowledged <= done
-            assert project.store.damaged_rows() == []
+            assert damaged_rows(project.store) == []
     last = start(tmp_path)
     last.communicate(timeout=60)
 
@@ -75,7 +75,7 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
             assert set(mine) <= {AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED}
         titles = [memory.title for memory in project.store.memories.all() if memory.kind == "knowledge"]
         assert sorted(titles) == sorted(f"About {id}" for id in ids)
-        assert project.store.damaged_rows() == []
+        assert damaged_rows(project.store) == []
 
 
 def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_each_task_is_done_once_whatever_happens_to_its_workers(tmp_path: Path) 
 
 def test_a_worker_that_was_paused_for_too_long_cannot_complete_its_task(store: Store) -> None:
     task_id = store.tasks.add(TaskDraft(title="A")).id
-    run = store.attempts.start_run("test").id
+    run = store.runs.start("test").id
     task, attempt = begin(store, run, "paused", lease_seconds=-1)
     again, second = begin(store, run, "quick")
     learned = a_memory("What the paused one learned", "It is worth keeping.", id="mem-1-0001")
@@ -39,7 +39,7 @@ def test_a_worker_that_was_paused_for_too_long_cannot_complete_its_task(store: S
 
     assert str(refused.value) == LOST.format(task_id)
     assert store.tasks.get(task_id).claimed_by == "quick"
-    assert not store.tasks.heartbeat(task_id, task.claim_token, 60)
+    assert not store.tasks.claims.heartbeat(task_id, task.claim_token, 60)
     assert [memory.title for memory in store.memories.all()] == [learned.title]
     kept = store.attempts.get(run, attempt.iteration)
     assert (kept.outcome, kept.notes) == (AttemptOutcome.INTERRUPTED, "What I did.")
@@ -49,7 +49,7 @@ def test_a_worker_that_was_paused_for_too_long_cannot_complete_its_task(store: S
 
 def test_the_tasks_of_several_dead_workers_are_taken_back_also_after_their_leases(store: Store) -> None:
     ids = [store.tasks.add(TaskDraft(title=f"Task {n}")).id for n in range(3)]
-    run = store.attempts.start_run("test").id
+    run = store.runs.start("test").id
     for worker in ("first", "second", "third"):
         begin(store, run, worker, lease_seconds=-1)
 
@@ -70,14 +70,14 @@ def test_a_heartbeat_keeps_a_task_far_beyond_its_lease_and_a_pause_loses_it(tmp_
             token = project.store.tasks.get(task_id).claim_token
             deadline = time.monotonic() + 2 * LEASE_SECONDS
             while time.monotonic() < deadline:
-                assert not project.store.tasks.release_expired()
+                assert not project.store.tasks.claims.release_expired()
                 time.sleep(0.05)
 
             os.kill(worker.pid, signal.SIGSTOP)
             time.sleep(1.5 * LEASE_SECONDS)
 
-            assert project.store.tasks.release_expired()
-            assert not project.store.tasks.heartbeat(task_id, token, 60)
+            assert project.store.tasks.claims.release_expired()
+            assert not project.store.tasks.claims.heartbeat(task_id, token, 60)
         finally:
             worker.kill()
         assert [entry.message for entry in project.tasks.read_log(task_id)] == ["Released: the lease ran out."]
@@ -85,6 +85,6 @@ def test_a_heartbeat_keeps_a_task_far_beyond_its_lease_and_a_pause_loses_it(tmp_
 
 def _until_claimed(store: Store) -> None:
     deadline = time.monotonic() + 20
-    while not store.tasks.claimed():
+    while not store.tasks.claims.claimed():
         assert time.monotonic() < deadline
         time.sleep(0.02)

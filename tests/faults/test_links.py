@@ -17,7 +17,7 @@ from ralph.project import Project
 from ralph.store.maintenance.backup import backup_path
 from ralph.workspace import init_project
 from tests.faults import links
-from tests.make import set_up_project
+from tests.make import damaged_rows, set_up_project
 
 pytestmark = pytest.mark.sqlite
 
@@ -111,7 +111,7 @@ def test_a_file_of_memories_that_is_a_link_to_the_database_is_left_alone(project
     project.memory.add("Learned.")
 
     assert project.files.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
-    assert project.store.damaged_rows() == []
+    assert damaged_rows(project.store) == []
 
 
 def test_memories_outside_are_not_copied_into_the_project(

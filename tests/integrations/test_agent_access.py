@@ -18,7 +18,7 @@ def _opened_by_an_agent(project: Project) -> Project:
 def test_an_agent_finishes_no_task_while_a_run_is_at_work_whichever_server_it_asks(project: Project) -> None:
     project.tasks.add("Fix it")
     other = project.tasks.add("Document it")
-    run = project.store.attempts.start_run("command")
+    run = project.store.runs.start("command")
     begun = project.store.attempts.begin(run.id, "a worker", 60, agent="command")
     assert begun is not None
 

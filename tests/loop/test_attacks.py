@@ -15,7 +15,7 @@ from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.test_parallel import Company, Part, Together, together
 from tests.loop.trial import Trial
-from tests.make import ScriptedAgent
+from tests.make import ScriptedAgent, damaged_rows
 
 __all__ = ["together"]
 
@@ -122,7 +122,7 @@ def test_work_that_would_replace_what_ralph_keeps_is_not_merged(together: Togeth
 
     assert together.outcomes() == [AttemptOutcome.RETRIED]
     assert "a file of Ralph" in together.last().reason
-    assert together.project.store.damaged_rows() == []
+    assert damaged_rows(together.project.store) == []
 
 
 def test_files_that_git_ignores_are_not_replaced(together: Together) -> None:

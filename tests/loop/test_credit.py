@@ -246,7 +246,7 @@ def test_what_led_to_findings_loses_and_what_mended_them_wins(trial: Trial) -> N
 def settled(trial: Trial, outcome: AttemptOutcome = AttemptOutcome.DONE) -> tuple[AttemptResult, int]:
     """Begin an attempt that is shown what is known; give what settles it."""
     store = trial.project.store
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     shown = tuple(memory.id for memory in store.memories.all())
     ended = replace(attempt, outcome=outcome, shown=shown, ended_at=now())

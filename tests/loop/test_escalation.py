@@ -130,7 +130,7 @@ def test_a_task_that_was_done_before_starts_with_the_model_that_did_it(trial: Tr
     trial.run(ScriptedAgent(DONE))
 
     assert trial.models()[-1] == ("sonnet", "escalate: it got this task done before")
-    assert trial.project.store.attempts.metrics(task.id).suggested_model == "sonnet"
+    assert trial.project.store.stats.metrics(task.id).suggested_model == "sonnet"
 
 
 def test_an_interrupted_attempt_is_no_step_on_the_way(trial: Trial) -> None:
@@ -452,5 +452,5 @@ def test_parts_are_not_split_without_end(trial: Trial) -> None:
     summary = trial.run(ScriptedAgent(always), RunOptions(iterations=100))
 
     assert summary.ending is RunEnding.WAITS
-    depths = {trial.project.store.tasks.depth(task.id) for task in trial.project.tasks.list()}
+    depths = {trial.project.store.tasks.graph.depth(task.id) for task in trial.project.tasks.list()}
     assert depths == set(range(MAX_SPLIT_DEPTH + 1))

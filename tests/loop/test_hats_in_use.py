@@ -165,7 +165,7 @@ def test_hand_overs_use_up_no_retries(trial: Trial) -> None:
     trial.run(HattedAgent(), RunOptions(iterations=4), hats=hats(*ALL), execution={"max_retries": 0})
 
     assert trial.status(task) is TaskStatus.PENDING
-    assert trial.project.store.attempts.metrics(task.id).consecutive_failures == 0
+    assert trial.project.store.stats.metrics(task.id).consecutive_failures == 0
 
 
 def test_gates_are_for_hats_that_change_something_and_for_the_last(trial: Trial) -> None:

@@ -12,7 +12,7 @@ from ralph.loop.options import RunOptions
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
-from tests.make import ScriptedAgent, a_memory, remember
+from tests.make import ScriptedAgent, a_memory, damaged_rows, remember
 
 DONE = "<task-done>TASK</task-done>"
 FAILED = "<task-failed>TASK</task-failed>"
@@ -196,12 +196,12 @@ def test_extracting_a_run_again_changes_nothing(project: Project) -> None:
     for n in range(3):
         project.tasks.add(f"Fix failing test {n}")
     run(project, ScriptedAgent(done("Write tests first.")))
-    before = project.store.memories.last_event_seq()
+    before = project.store.memories.history.last_event_seq()
 
     _, counts = project.learnings.extract()
 
     assert counts.extracted == counts.merged > 0
-    assert project.store.memories.last_event_seq() == before
+    assert project.store.memories.history.last_event_seq() == before
 
 
 STATE = {
@@ -251,7 +251,7 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
     events = run(project, ScriptedAgent(DONE))
 
     assert [event.what for event in events].count("consolidated") == 1
-    assert project.store.memories.count(MemoryState.SUPERSEDED) == 20
+    assert project.store.memories.stats.count(MemoryState.SUPERSEDED) == 20
 
 
 def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(project: Project) -> None:
@@ -265,7 +265,7 @@ def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(projec
     # Of nothing that ended before, a failure takes as much as a success gives; after one failure it takes less.
     assert after.confidence == 0.6
     assert after.used_at
-    assert project.store.damaged_rows() == []
+    assert damaged_rows(project.store) == []
 
 
 def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: Project) -> None:

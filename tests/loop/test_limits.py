@@ -15,7 +15,7 @@ from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.records import AgentReply, AttemptOutcome, SessionEnding, TaskStatus
 from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial, leave
-from tests.make import ScriptedAgent
+from tests.make import ScriptedAgent, damaged_rows
 
 AGENT = '[agent]\ncommand = ["sh", "agent.sh"]\n'
 DAY = 86_400.0
@@ -50,7 +50,7 @@ def test_a_run_stops_at_its_limit(trial: Trial, order: RunOptions, ending: RunEn
 
     assert (summary.ending, summary.iterations, summary.ending.exit_code) == (ending, iterations, 0)
     assert len(trial.attempts()) == iterations
-    assert trial.project.store.tasks.counts()[TaskStatus.PENDING] == 6 - iterations
+    assert trial.project.store.tasks.progress.counts()[TaskStatus.PENDING] == 6 - iterations
 
 
 def test_tokens_are_priced_when_the_agent_does_not_say_what_it_costs(trial: Trial) -> None:
@@ -82,7 +82,7 @@ def test_minutes_are_counted_by_a_clock_that_nobody_sets(trial: Trial, monkeypat
     assert 0 <= summary.seconds < 60
     assert len(trial.memories("knowledge")) == 4
     assert trial.ralph("status").code == 0
-    assert trial.project.store.damaged_rows() == []
+    assert damaged_rows(trial.project.store) == []
 
 
 def test_a_clock_that_was_set_back_hides_no_failure(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_a_run_that_is_resumed_is_the_same_run(trial: Trial) -> None:
     assert "50% of the iterations run without memory" in second.out
     assert "used: 3 of 4 iterations" in second.out
     assert "4 done in 4 attempts" in second.out
-    assert len(trial.project.store.attempts.runs(9)) == 1
+    assert len(trial.project.store.runs.latest(9)) == 1
 
 
 def test_a_run_can_be_resumed_by_its_id(trial: Trial) -> None:
@@ -293,7 +293,7 @@ def test_cost_tokens_and_time_of_before_count_too(trial: Trial) -> None:
     agent = ScriptedAgent(costly(DONE, cost_usd=0.4, tokens_in=20, tokens_out=5, seconds=300.0))
     trial.run(agent, RunOptions(iterations=2))
     run = trial.last().run_id
-    project.store.attempts.end_run(run, "it was stopped", seconds=600.0)
+    project.store.runs.end(run, "it was stopped", seconds=600.0)
 
     for words, ending in (
         (("--max-cost", "0.8"), "the cost limit"),
@@ -329,7 +329,7 @@ def test_what_the_run_was_asked_is_remembered(trial: Trial) -> None:
 
     assert [attempt.model for attempt in trial.attempts()] == ["opus", "opus", "haiku"]
     assert not any(attempt.with_memory for attempt in trial.attempts())
-    assert trial.project.store.tasks.counts()[TaskStatus.BLOCKED] == 2
+    assert trial.project.store.tasks.progress.counts()[TaskStatus.BLOCKED] == 2
 
 
 @pytest.mark.sqlite
@@ -381,7 +381,7 @@ def test_a_secret_on_the_command_line_is_not_remembered(trial: Trial) -> None:
 
     trial.ralph("run", "--max-iterations", "1", "--gate", "true", "--", "sh", "agent.sh", f"--key={key}")
 
-    (run,) = trial.project.store.attempts.runs(9)
+    (run,) = trial.project.store.runs.latest(9)
     assert "abcdefghijklmnop" not in run.options
     assert "true" in run.options
 
@@ -394,8 +394,8 @@ def test_options_that_nobody_understands_hinder_nothing(trial: Trial) -> None:
     run = trial.last().run_id
 
     for number, options in enumerate(('{"iterations": "many", "gates": [7], "later": 1}', "[1]", "no json"), start=2):
-        trial.project.store.attempts.resume_run(run, options)
-        trial.project.store.attempts.end_run(run, "stopped")
+        trial.project.store.runs.resume(run, options)
+        trial.project.store.runs.end(run, "stopped")
         assert trial.ralph("run", "--resume", "--max-iterations", str(number)).code in (0, 3)
 
     assert trial.outcomes() == [AttemptOutcome.DONE] * 3
@@ -410,7 +410,7 @@ def test_one_task_alone_is_asked_for_each_time(trial: Trial) -> None:
 
     trial.ralph("run", "--resume")
 
-    assert trial.project.store.tasks.counts() == {TaskStatus.DONE: 3}
+    assert trial.project.store.tasks.progress.counts() == {TaskStatus.DONE: 3}
 
 
 def test_a_run_that_was_complete_goes_on_with_new_tasks(trial: Trial) -> None:
@@ -424,7 +424,7 @@ def test_a_run_that_was_complete_goes_on_with_new_tasks(trial: Trial) -> None:
 
     assert ran.code == 0
     assert [attempt.iteration for attempt in trial.attempts()] == [1, 2]
-    assert trial.project.store.attempts.runs(1)[0].ending == RunEnding.COMPLETE
+    assert trial.project.store.runs.latest(1)[0].ending == RunEnding.COMPLETE
 
 
 def test_without_any_run_there_is_nothing_to_resume(trial: Trial) -> None:
@@ -515,7 +515,7 @@ def test_after_a_kill_the_same_run_goes_on(trial: Trial, started: list[subproces
     assert [(attempt.run_id, attempt.iteration) for attempt in trial.attempts()] == [(run, n) for n in (1, 2, 3, 4)]
     assert trial.outcomes() == [AttemptOutcome.INTERRUPTED, *[AttemptOutcome.DONE] * 3]
     assert trial.attempts()[1].task_id == trial.attempts()[0].task_id
-    assert len(trial.project.store.attempts.runs(9)) == 1
+    assert len(trial.project.store.runs.latest(9)) == 1
 
 
 def test_after_a_kill_a_new_run_goes_on_as_well(trial: Trial, started: list[subprocess.Popen[str]]) -> None:
@@ -532,7 +532,7 @@ def test_after_a_kill_a_new_run_goes_on_as_well(trial: Trial, started: list[subp
 
     assert ran.code == 0
     assert "was abandoned by a worker that is gone" in ran.out
-    assert trial.project.store.tasks.counts() == {TaskStatus.DONE: 2}
+    assert trial.project.store.tasks.progress.counts() == {TaskStatus.DONE: 2}
     assert len({attempt.run_id for attempt in trial.attempts()}) == 2
 
 
@@ -594,4 +594,4 @@ def test_a_session_that_was_stopped_uses_up_no_retry(trial: Trial) -> None:
     trial.run(ScriptedAgent(stopped), RunOptions(iterations=6))
 
     assert trial.status(task) is TaskStatus.PENDING
-    assert trial.project.store.attempts.metrics(task.id).consecutive_failures == 0
+    assert trial.project.store.stats.metrics(task.id).consecutive_failures == 0

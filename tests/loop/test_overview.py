@@ -27,7 +27,7 @@ def test_an_overview_follows_what_happens(project: Project) -> None:
     then = project.tasks.add("Then", needs=[first.id])
     assert (project.overview(5).ready_count, project.overview(5).trouble_count) == (1, 0)
 
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     task, attempt = begin(project.store, run.id)
     finish(project.store, task, attempt, AttemptOutcome.FAILED, report=a_report(attempt))
     in_trouble = project.overview(5)
@@ -48,7 +48,7 @@ def test_figures_of_the_memory_follow_what_is_learned_and_what_attempts_make_of_
     assert (before.memories, before.wins) == (1, 0)
     assert project.stats.memory() is before
 
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     task, attempt = begin(project.store, run.id)
     finish(project.store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, shown=(memory.id,))
     used = project.stats.memory()

@@ -493,7 +493,7 @@ def test_a_run_that_was_stopped_goes_on_with_as_many_workers(
 
     assert ran.code == 0
     assert "resumed: command agent, 3 workers" in ran.out
-    assert len(together.project.store.attempts.runs(10)) == 1
+    assert len(together.project.store.runs.latest(10)) == 1
     assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.DONE}
     assert together.left() == ""
 
@@ -517,7 +517,7 @@ def refused(together: Together, *words: str) -> str:
     ran = together.ralph("run", *words, "--", "sh", "agent.sh")
     assert (ran.code, ran.out) == (2, "")
     assert together.attempts() == []
-    assert together.project.store.attempts.runs(1) == []
+    assert together.project.store.runs.latest(1) == []
     assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.PENDING}
     assert "Traceback" not in ran.err
     return ran.err.strip().removeprefix("ralph: ")
@@ -532,7 +532,7 @@ def test_without_a_repository_nothing_starts(trial: Trial) -> None:
     assert ran.code == 2
     assert ran.error == "no-repository"
     assert ran.err.count("\n") == 1
-    assert trial.project.store.attempts.runs(1) == []
+    assert trial.project.store.runs.latest(1) == []
 
 
 def test_without_a_commit_nothing_starts(trial: Trial) -> None:
@@ -544,7 +544,7 @@ def test_without_a_commit_nothing_starts(trial: Trial) -> None:
 
     assert ran.code == 2
     assert ran.error == "no-commit"
-    assert trial.project.store.attempts.runs(1) == []
+    assert trial.project.store.runs.latest(1) == []
 
 
 def test_without_a_branch_nothing_starts(together: Together) -> None:

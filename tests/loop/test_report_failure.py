@@ -52,9 +52,9 @@ def test_it_is_no_run_of_the_loop(project: Project) -> None:
 
     attempt, _ = project.tasks.report_failure(task.id, "One way.", "It broke.")
 
-    assert project.store.attempts.runs(5) == []
+    assert project.store.runs.latest(5) == []
     assert project.overview().last_run is None
-    run = project.store.attempts.run(attempt.run_id)
+    run = project.store.runs.get(attempt.run_id)
     assert (run.agent, run.iterations, run.ended_at is not None) == ("outside", 1, True)
 
 
@@ -86,7 +86,7 @@ def test_a_task_that_is_not_open_is_left_alone(project: Project, status: TaskSta
 
 def test_what_somebody_else_works_on_is_left_to_them(project: Project) -> None:
     project.tasks.add("Fix the parser")
-    task, attempt = begin(project.store, project.store.attempts.start_run("test").id, worker="other/1/1")
+    task, attempt = begin(project.store, project.store.runs.start("test").id, worker="other/1/1")
 
     with pytest.raises(ConflictError, match="being worked on by other/1/1"):
         project.tasks.report_failure(task.id, "One way.", "It broke.")
@@ -99,7 +99,7 @@ def test_what_a_vanished_worker_left_can_be_reported_on(project: Project) -> Non
 
     host, _, _ = worker_name().rpartition("/")[0].rpartition("/")
     project.tasks.add("Fix the parser")
-    task, _ = begin(project.store, project.store.attempts.start_run("test").id, worker=f"{host}/999999999/1")
+    task, _ = begin(project.store, project.store.runs.start("test").id, worker=f"{host}/999999999/1")
 
     attempt, after = project.tasks.report_failure(task.id, "One way.", "It broke.")
 

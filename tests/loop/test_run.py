@@ -19,7 +19,7 @@ from ralph.loop.options import RunEnding, RunOptions, RunSummary
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
-from tests.make import ScriptedAgent, a_memory, begin, remember
+from tests.make import ScriptedAgent, a_memory, begin, claim_task, remember
 
 DONE = "<task-done>TASK</task-done>"
 FAILED = "<task-failed>TASK</task-failed>"
@@ -72,7 +72,7 @@ def test_tasks_are_worked_off_in_order_until_all_are_done(watched: Watched) -> N
     assert (summary.ending, summary.done, summary.iterations) == (RunEnding.COMPLETE, 2, 2)
     assert "**Fix" not in agent.prompts[0]
     assert [event["title"] for event in watched.named("attempt_started")] == ["first", "second"]
-    assert watched.project.store.attempts.runs(1)[0].ending == RunEnding.COMPLETE
+    assert watched.project.store.runs.latest(1)[0].ending == RunEnding.COMPLETE
 
 
 def test_what_one_attempt_learns_the_next_one_sees(watched: Watched) -> None:
@@ -216,7 +216,7 @@ def test_every_ending_is_recorded(
     assert (attempt.outcome, attempt.error_type) == (outcome, error_type)
     assert reason in attempt.reason
     assert attempt.ended_at
-    reports = watched.project.store.attempts.reports(5)
+    reports = watched.project.store.failures.latest(5)
     assert len(reports) == (0 if outcome is AttemptOutcome.DONE else 1)
     assert all(report.why and report.tried for report in reports)
 
@@ -267,7 +267,7 @@ def test_a_limit_on_iterations_stops_the_run(watched: Watched) -> None:
     summary = watched.run(ScriptedAgent(DONE), RunOptions(iterations=2))
 
     assert (summary.ending, summary.iterations) == (RunEnding.LIMIT_ITERATIONS, 2)
-    assert watched.project.store.tasks.counts()[TaskStatus.PENDING] == 1
+    assert watched.project.store.tasks.progress.counts()[TaskStatus.PENDING] == 1
 
 
 def test_a_limit_on_cost_stops_the_run(watched: Watched) -> None:
@@ -348,7 +348,7 @@ def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> No
 
 def test_a_worker_that_died_leaves_its_task_to_the_next_run_at_once(watched: Watched) -> None:
     task = watched.project.tasks.add("A")
-    run = watched.project.store.attempts.start_run("test")
+    run = watched.project.store.runs.start("test")
     from ralph.loop.workers import worker_name
 
     mine = worker_name()
@@ -366,7 +366,7 @@ def test_a_live_workers_claim_is_respected(watched: Watched) -> None:
     from ralph.loop.workers import worker_name
 
     watched.project.tasks.add("A")
-    run = watched.project.store.attempts.start_run("test")
+    run = watched.project.store.runs.start("test")
     begin(watched.project.store, run.id, worker_name(), lease_seconds=3600)
 
     assert watched.run(ScriptedAgent(DONE)).ending is RunEnding.BUSY
@@ -378,7 +378,7 @@ def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
     def slow(prompt: str, session: SessionOptions) -> str:
         time.sleep(0.6)
         other = watched.project.store.reopen()
-        taken = other.tasks.claim("thief", 60)
+        taken = claim_task(other, "thief", 60)
         other.close()
         assert taken is None
         return DONE
@@ -447,7 +447,7 @@ def test_ctrl_c_asks_and_the_answer_reaches_the_next_attempt(watched: Watched) -
     assert watched.outcomes() == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert watched.project.store.attempts.get(summary.run_id, 1).notes == "Leave the lexer alone."
     assert "Leave the lexer alone." in agent.prompts[1]
-    assert watched.project.store.attempts.metrics(task.id).consecutive_failures == 0
+    assert watched.project.store.stats.metrics(task.id).consecutive_failures == 0
 
 
 @pytest.mark.usefixtures("main_thread")
@@ -545,7 +545,7 @@ def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(wat
 
     assert summary.ending is RunEnding.AGENT_FAILS
     assert summary.iterations == 5
-    counts = watched.project.store.tasks.counts()
+    counts = watched.project.store.tasks.progress.counts()
     assert (counts[TaskStatus.BLOCKED], counts[TaskStatus.PENDING]) == (1, 9)
 
 
@@ -676,7 +676,7 @@ def test_the_word_timeout_in_a_tests_output_is_no_timeout(watched: Watched) -> N
 
 def test_the_attempt_of_a_dead_worker_is_closed_also_when_a_person_settled_its_task(watched: Watched) -> None:
     task = watched.project.tasks.add("A")
-    run = watched.project.store.attempts.start_run("test")
+    run = watched.project.store.runs.start("test")
     begin(watched.project.store, run.id, "host/1/1", lease_seconds=3600)
     watched.project.tasks.done(task.id)
 

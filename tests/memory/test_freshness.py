@@ -15,7 +15,7 @@ from ralph.memory.freshness import MAX_READ_BYTES, StalenessCheck, check_stalene
 from ralph.memory.lifecycle.staleness import ABSENT_MARK, FOLDER_MARK, MATCHED_MARK, UNKNOWN_MARK, parse_marks
 from ralph.store import Store
 from ralph.store.memories import ChangeInfo
-from tests.make import a_memory, remember
+from tests.make import a_memory, damaged_rows, remember
 
 BY = ChangeInfo(who="t", why="t")
 DAY = 86_400
@@ -369,20 +369,20 @@ def test_no_program_of_the_repository_runs(store: Store, repository: Path, tmp_p
 
 def test_marks_are_no_events_and_leave_the_checksums_right(store: Store, project: Path) -> None:
     id = learn(store, project, "src/a.py")
-    events = store.memories.history(id)
+    events = store.memories.history.of(id)
     before = store.memories.get(id)
     put(project, "src/a.py", "other")
 
     check_staleness(store, project)
 
-    assert store.memories.history(id) == events
+    assert store.memories.history.of(id) == events
     assert store.memories.get(id).updated_at == before.updated_at
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def test_what_somebody_changed_during_a_check_is_left_alone(store: Store, project: Path) -> None:
     id = learn(store, project, "src/a.py")
-    rows = store.memories.file_references()
+    rows = store.memories.index.file_references()
     store.memories.update(id, "edited", BY, seen="{}", updated_at="2030-01-01T00:00:00.000Z")
 
     store.memories.set_file_state([(rows[0], "x", "x is gone")])
@@ -438,11 +438,11 @@ def test_to_confirm_takes_the_files_as_they_are_and_is_in_the_history(store: Sto
 
     ((memory, event),) = ((one.memory, one.event) for one in confirmed)
     assert (memory.id, memory.stale, memory.verified_at) == (id, "", "2030-01-01T00:00:00.000Z")
-    last = store.memories.history(id)[-1]
+    last = store.memories.history.of(id)[-1]
     assert last.seq == event
     assert (last.what, last.who, last.why) == ("confirmed", "ralph", "run-1 1")
     assert check_staleness(store, project) == StalenessCheck()
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def test_what_lost_a_file_is_confirmed_by_a_person_alone(store: Store, project: Path) -> None:

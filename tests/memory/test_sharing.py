@@ -61,7 +61,7 @@ def listed(project: Project) -> list[str]:
 
 
 def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
-    return [(event.who, event.what, event.why) for event in project.store.memories.history(id)]
+    return [(event.who, event.what, event.why) for event in project.store.memories.history.of(id)]
 
 
 def queries(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -143,13 +143,13 @@ def test_a_project_made_later_gets_all_that_is_shared(ours: Project, open_named:
 
 def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    before = ours.store.memories.last_event_seq()
+    before = ours.store.memories.history.last_event_seq()
 
     ours.memory.sharing.share(memory.id)
     listed(theirs)
 
     assert listed(ours) == [memory.body]
-    assert ours.store.memories.last_event_seq() == before
+    assert ours.store.memories.history.last_event_seq() == before
 
 
 def test_taking_in_again_changes_nothing(ours: Project, theirs: Project) -> None:
@@ -425,7 +425,7 @@ def test_what_was_edited_here_stays_when_it_is_unshared(ours: Project, theirs: P
 
 
 def attempt_with(store: Store, shown: str, outcome: AttemptOutcome, status: TaskStatus) -> None:
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, outcome, status, shown=(shown,))
 

@@ -341,10 +341,10 @@ def test_a_program_that_stops_in_its_turn_loses_it(
 ) -> None:
     url = strict.url("db") + "&options=-c%20lock_timeout%3D300ms%20-c%20idle_in_transaction_session_timeout%3D1500ms"
     script = (
-        "import time; from ralph.store import open_store; from ralph.store.tasks import NewTask\n"
+        "import time; from ralph.store import open_store; from ralph.store.tasks import TaskDraft\n"
         f"store = open_store({url!r}, {NAME!r})\n"
         "with store.transaction():\n"
-        "    store.tasks.add(NewTask(title='Half done'))\n"
+        "    store.tasks.add(TaskDraft(title='Half done'))\n"
         "    print('in', flush=True); time.sleep(60)\n"
     )
     machine = set_up(tmp_path, url)

@@ -20,6 +20,7 @@ from ralph.store.attempts import ClaimedAttempt
 from ralph.store.memories import ChangeInfo
 from ralph.store.postgres import driver as own
 from ralph.store.tasks import TaskDraft
+from tests.make import damaged_rows
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, until
 from tests.postgres_only.proxy import Cut, Proxy
@@ -108,7 +109,7 @@ def kill_backends(store: Store) -> int:
 def begin(store: Store, title: str = "One") -> tuple[ClaimedAttempt, AttemptResult]:
     """Claim a new task; give what an attempt came to that got it done."""
     store.tasks.add(TaskDraft(title=title))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     begun = store.attempts.begin(run.id, WORKER, 60, agent="test")
     assert begun is not None
     attempt = replace(begun.attempt, outcome=AttemptOutcome.DONE, notes=f"Did {title}.", ended_at=now())
@@ -132,10 +133,10 @@ def test_what_only_reads_goes_on_when_its_connection_was_ended(store: Store, url
 
     for read in (
         lambda: [task.title for task in other.tasks.all()] == ["One"],
-        lambda: other.memories.search_words({"tab": 1.0}, 5).rows,
+        lambda: other.memories.index.search_words({"tab": 1.0}, 5).rows,
         lambda: postgres(other).nearest_vectors(other.project_id, "none", [1.0] * 384, 3) == [],
         lambda: postgres(other).has_pgvector(),
-        lambda: other.attempts.totals()["attempts"] == 0,
+        lambda: other.stats.totals()["attempts"] == 0,
     ):
         assert kill_backends(store) == 1
         assert read()
@@ -188,8 +189,8 @@ def test_a_heartbeat_and_a_claim_go_on_when_their_connections_were_ended(store: 
     begun, capture = begin(other)
     kill_backends(store)
     with pytest.raises(StoreUnavailableError):
-        other.tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
-    assert other.tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
+        other.tasks.claims.heartbeat(begun.task.id, begun.task.claim_token, 60)
+    assert other.tasks.claims.heartbeat(begun.task.id, begun.task.claim_token, 60)
 
     kill_backends(store)
     other.attempts.finish(capture, begun.task.claim_token)
@@ -241,7 +242,7 @@ def test_an_attempt_is_settled_once_however_often_it_is_tried(
     (memory,) = store.memories.all()
     assert attempt.outcome is AttemptOutcome.DONE
     assert (memory.title, memory.support) == ("About One", 1)
-    assert [event.what for event in store.memories.history(memory.id)] == ["added"]
+    assert [event.what for event in store.memories.history.of(memory.id)] == ["added"]
     assert [entry.message for entry in store.tasks.read_log(begun.task.id)] == ["It is done."]
     assert store.tasks.get(begun.task.id).status is TaskStatus.DONE
 
@@ -297,7 +298,7 @@ def test_a_run_does_each_task_once_though_its_changes_lose_their_answers(
     assert sorted(memory.title for memory in knowledge) == sorted(f"About {id}" for id in ids)
     assert {memory.support for memory in knowledge} == {1}
     assert store.attempts.running() == []
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 # --- a server that is stopped ------------------------------------------------------------------
@@ -361,7 +362,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_stopped_at_once(
     assert set(acknowledged) <= set(titles)
     assert len(set(titles)) == len(titles)
     assert len(titles) <= len(acknowledged) + len(writers)
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def test_a_run_outlives_a_server_that_is_stopped_in_a_session_and_when_it_settles(
@@ -428,7 +429,7 @@ def test_who_watches_memories_misses_none_and_sees_none_twice(
     watch.end()
 
     seen = [json.loads(line) for _, line in watch.lines]
-    assert [one["seq"] for one in seen] == [event.seq for event in store.memories.events(0, 100)]
+    assert [one["seq"] for one in seen] == [event.seq for event in store.memories.history.since(0, 100)]
     assert "The database is back." in watch.errors
 
 

@@ -16,6 +16,7 @@ from ralph.store import Store, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import ChangeInfo
 from ralph.store.tasks import TaskDraft
+from tests.make import damaged_rows
 from tests.postgres import Server
 from tests.postgres_only.machine import AGENT, Machine, Running, until
 
@@ -120,7 +121,7 @@ def test_eight_workers_do_forty_tasks_once_each(clone: Clone, store: Store) -> N
     assert {task.status for task in store.tasks.all()} == {TaskStatus.DONE}
     knowledge = [memory.title for memory in store.memories.all() if memory.kind == "knowledge"]
     assert sorted(knowledge) == sorted(f"About {id}" for id in ids)
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def _lines(path: Path) -> list[str]:
@@ -209,13 +210,13 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
     assert first["t-000001"] is not first["t-000002"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.has_unfinished())
+    until(lambda: not store.tasks.progress.has_unfinished())
     add("t-000003", "t-000004")
     second = at_work("t-000003", "t-000004")
     assert second["t-000003"] is not second["t-000004"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.has_unfinished())
+    until(lambda: not store.tasks.progress.has_unfinished())
     for run in runs:
         run.process.terminate()
 

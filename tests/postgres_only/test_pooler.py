@@ -15,6 +15,7 @@ from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import ChangeInfo
 from ralph.store.postgres.driver import PostgresDatabase
 from ralph.store.tasks import TaskDraft
+from tests.make import damaged_rows
 from tests.pgbouncer import Pooler, find_program
 from tests.postgres import Server
 from tests.postgres_only.machine import Machine, one_sentence
@@ -89,7 +90,7 @@ def test_two_loops_share_tasks_and_memories_behind_a_pooler(
     knowledge = [memory.title for memory in store.memories.all() if memory.kind == "knowledge"]
     assert sorted(knowledge) == sorted(f"About {id}" for id in ids)
     assert sum(run.told("run_ended")[0]["done"] for run in runs) == 12
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
 
 
 def test_waiting_ends_within_a_second_behind_a_pooler(
@@ -125,22 +126,22 @@ def test_nothing_relies_on_what_a_connection_was_told_before(
     pooler: Pooler, server: Server, database: str, store: Store
 ) -> None:
     stores = [open_store(pooler.url(database), "team", direct_url=server.url(database)) for _ in range(3)]
-    run = stores[0].attempts.start_run("test")
+    run = stores[0].runs.start("test")
 
     for turn in range(8):
         one = stores[turn % 3]
         one.tasks.add(TaskDraft(title=f"Task {turn}"))
         begun = stores[(turn + 1) % 3].attempts.begin(run.id, f"w/{turn}/1", 60, agent="test")
         assert begun is not None
-        assert stores[(turn + 2) % 3].tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
-        one.tasks.settle(begun.task.id, begun.task.claim_token, TaskStatus.DONE)
+        assert stores[(turn + 2) % 3].tasks.claims.heartbeat(begun.task.id, begun.task.claim_token, 60)
+        one.tasks.claims.settle(begun.task.id, begun.task.claim_token, TaskStatus.DONE)
         one.memories.add(a_memory(f"Fact number {turn} of the parser"), SAID)
-        assert len(stores[(turn + 1) % 3].memories.search_words({"parser": 1.0}, 20).rows) == turn + 1
+        assert len(stores[(turn + 1) % 3].memories.index.search_words({"parser": 1.0}, 20).rows) == turn + 1
         database_of_another = stores[(turn + 2) % 3].database
         assert isinstance(database_of_another, PostgresDatabase)
         assert database_of_another.nearest_vectors(one.project_id, "none", [1.0] * 384, 3) == []
         with one.database.snapshot():
-            assert one.memories.count() == turn + 1
+            assert one.memories.stats.count() == turn + 1
 
     assert {task.status for task in store.tasks.all()} == {TaskStatus.DONE}
     for one in stores:

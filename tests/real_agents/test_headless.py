@@ -37,7 +37,7 @@ def test_gemini_does_a_task_and_a_retry_sees_why_the_first_attempt_failed(
         project.runs.start(RunOptions(agent="gemini", model="gemini-2.5-pro", iterations=2), lambda *told: None)
 
         assert project.store.tasks.get(task.id).status is TaskStatus.DONE
-        attempts = project.store.attempts.recent(project.store.attempts.runs(1)[0].id, 5)
+        attempts = project.store.attempts.recent(project.store.runs.latest(1)[0].id, 5)
     assert (a_git_project / "a.txt").read_text() == "written\n"
     assert {(attempt.outcome, attempt.tokens_in, attempt.tokens_out) for attempt in attempts} == {
         (AttemptOutcome.FAILED, 100, 20),

@@ -34,7 +34,7 @@ def a_database(folder: Path) -> Path:
 def fill(store: Store) -> None:
     store.features.add("Search", "It finds things.")
     store.tasks.add_all([TaskDraft(title=f"Task {n}", body="What has to be done. " * 8) for n in range(30)])
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for n in range(8):
         task, attempt = begin(store, run.id)
         notes = f"Looked at part {n}." if n % 2 else ""
@@ -75,17 +75,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def found_by(store: Store, text: str, limit: int = 10, wanted: MemoryFilter | None = None) -> list[str]:
     """Give the titles of the memories that hold words of a text, best first."""
-    return [row["title"] for row in store.memories.search_words(asked(text), limit, wanted).rows]
+    return [row["title"] for row in store.memories.index.search_words(asked(text), limit, wanted).rows]
 
 
 def notes_found_by(store: Store, text: str, limit: int = 10, not_run: str = "") -> list[str]:
     """Give the notes of the journal entries that hold words of a text, best first."""
-    return [row["notes"] for row in store.attempts.search_journal(asked(text), limit, not_run).rows]
+    return [row["notes"] for row in store.attempts.search(asked(text), limit, not_run).rows]
 
 
 def failures_found_by(store: Store, text: str, limit: int = 10) -> list[str]:
     """Give why it failed of the failure reports that hold words of a text, best first."""
-    return [row["why"] for row in store.attempts.search_failures(asked(text), limit).rows]
+    return [row["why"] for row in store.failures.search(asked(text), limit).rows]
 
 
 def asked(text: str) -> dict[str, float]:

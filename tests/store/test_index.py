@@ -151,7 +151,7 @@ class Steps:
 
     def undo(self, number: int) -> None:
         id = self.pick(number)
-        if id and len(self.memories.history(id)) > 1 and self.memories.history(id)[-1].what != "undone":
+        if id and len(self.memories.history.of(id)) > 1 and self.memories.history.of(id)[-1].what != "undone":
             self.memories.undo(id, T)
 
     def together(self, body: str) -> None:
@@ -173,7 +173,7 @@ class Steps:
 
     def attempt(self, notes: str, why: str, files: list[str]) -> None:
         self.store.tasks.add(TaskDraft(title=f"Task about {why}"))
-        task, attempt = begin(self.store, self.store.attempts.start_run("t").id)
+        task, attempt = begin(self.store, self.store.runs.start("t").id)
         report = a_report(attempt, why, tried=notes, files=tuple(files)) if why else None
         finish(
             self.store,
@@ -223,7 +223,7 @@ def test_a_memory_that_names_very_many_files_is_found_by_the_first_of_them(tmp_p
 
     assert len(store.database.query("SELECT * FROM memory_files")) == MAX_INDEXED_FILES
     assert found_by(store, "f49.py") == ["Many"]
-    assert store.memories.seqs_naming_files(["src/f50.py"], 5) == []
+    assert store.memories.index.seqs_naming_files(["src/f50.py"], 5) == []
     assert_whole(store)
     store.close()
 
@@ -430,7 +430,7 @@ def test_how_common_a_word_is_is_estimated_near_the_truth_when_not_all_is_looked
     ]
     store.memories.insert_all_unchecked(memories, T)
 
-    found = store.memories.search_words(asked("memory third tenth seldom"), 10)
+    found = store.memories.index.search_words(asked("memory third tenth seldom"), 10)
 
     assert found.word_counts["seldom"] == 3
     assert found.word_counts["tenth"] == pytest.approx(150, rel=0.1)

@@ -195,7 +195,7 @@ def test_an_answer_with_half_a_character_in_it_is_an_answer() -> None:
 def test_a_run_can_be_watched_whatever_an_agent_writes_into_its_file(tmp_path: Path, served: Served) -> None:
     project = served.project
     project.tasks.add("Task")
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     begin(project.store, run.id)
     lines = [
         b'{"left_out":"0000000000000000"}',
@@ -226,13 +226,13 @@ def test_runs_are_listed_with_what_they_came_to_page_by_page(served: Served) -> 
     ids = []
     for number in range(53):
         served.project.tasks.add(f"Task {number}")
-        run = store.attempts.start_run("claude")
+        run = store.runs.start("claude")
         task, attempt = begin(store, run.id)
         spent: dict[str, Any] = {"cost_usd": 1.5, "tokens_in": 1_000, "tokens_out": 234, "seconds": 61.0}
         finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, **spent)
         ids.append(run.id)
         if number:
-            store.attempts.end_run(run.id, "nothing <left>")
+            store.runs.end(run.id, "nothing <left>")
 
     first = served.ask("GET", "/runs").text
     link = first.partition('rel="next" href="')[2].partition('"')[0]

@@ -467,7 +467,7 @@ def show_to_an_attempt(served: Served, id: str, outcome: AttemptOutcome) -> str:
     """Let an attempt at a new task be shown a memory, and end; give the task."""
     store = served.project.store
     task_id = served.project.tasks.add("Mend the docker setup").id
-    task, attempt = begin(store, store.attempts.start_run("test").id)
+    task, attempt = begin(store, store.runs.start("test").id)
     finish(store, task, attempt, outcome, TaskStatus.DONE, shown=(id,))
     return task_id
 

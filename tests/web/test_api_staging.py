@@ -127,7 +127,7 @@ def test_what_a_run_taught_is_staged(served: Served) -> None:
     refused(served.post(f"{ALL}/extract"), 400, "no run")
     store = served.project.store
     served.project.tasks.add("Mend the parser")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
 

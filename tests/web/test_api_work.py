@@ -287,7 +287,7 @@ def test_another_project_of_the_database_is_listed_but_its_tasks_are_not_found(
 
 
 def test_what_a_run_tells_is_read_on_from_where_one_was(served: Served) -> None:
-    run = served.project.store.attempts.start_run("test")
+    run = served.project.store.runs.start("test")
     with run_log.RunRecorder(served.root, lambda _: None) as tell:
         tell(progress_event("run_started", run_id=run.id))
         first = served.get(f"/api/runs/{run.id}/live")[1]
@@ -298,19 +298,19 @@ def test_what_a_run_tells_is_read_on_from_where_one_was(served: Served) -> None:
     assert [one["what"] for one in first["events"]] == ["run_started"]
     assert [one["details"]["message"] for one in second["events"]] == [HTML]
     assert nothing == {"events": [], "offset": second["offset"], "is_over": False}
-    served.project.store.attempts.end_run(run.id, "all done")
+    served.project.store.runs.end(run.id, "all done")
     assert served.get(f"/api/runs/{run.id}/live?offset={second['offset']}")[1]["is_over"]
 
 
 def test_a_run_is_not_over_before_its_last_word_was_read(served: Served) -> None:
-    attempts = served.project.store.attempts
+    runs = served.project.store.runs
     with subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]) as worker:
         try:
             name = f"{worker_name().rpartition('/')[0].rpartition('/')[0]}/{worker.pid}/{_start_time(worker.pid)}"
-            run = attempts.start_run("test", dump_options(RunOptions(), name))
+            run = runs.start("test", dump_options(RunOptions(), name))
             with run_log.RunRecorder(served.root, lambda _: None) as tell:
                 tell(progress_event("run_started", run_id=run.id))
-                attempts.end_run(run.id, "all done")
+                runs.end(run.id, "all done")
                 before = served.get(f"/api/runs/{run.id}/live")[1]
                 waiting = served.get(f"/api/runs/{run.id}/live?offset={before['offset']}")[1]
                 tell(progress_event("run_ended", run_id=run.id, ending="all done"))
@@ -449,7 +449,7 @@ def _worked(project: Project, attempts: int, notes: str = "") -> list[Attempt]:
     if not project.tasks.list():
         for number in range(2):
             project.tasks.add(f"Task {number}")
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     made = []
     for number in range(attempts):
         task, attempt = begin(store, run.id)
@@ -459,7 +459,7 @@ def _worked(project: Project, attempts: int, notes: str = "") -> list[Attempt]:
         )
         finish(store, task, attempt, AttemptOutcome.FAILED, TaskStatus.PENDING, report=report, notes=notes)
         made.append(attempt)
-    store.attempts.end_run(run.id, "enough")
+    store.runs.end(run.id, "enough")
     return made
 
 

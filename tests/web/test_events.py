@@ -50,11 +50,11 @@ def test_a_run_is_told_with_its_attempts_and_tasks_as_they_are(served: Served) -
         told = _events(stream)
         next(told)
         task = served.project.tasks.add("One")
-        run = store.attempts.start_run("test")
+        run = store.runs.start("test")
         claimed, attempt = begin(store, run.id)
         store.attempts.record_start(attempt)
         finish(store, claimed, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
-        store.attempts.end_run(run.id, "all done")
+        store.runs.end(run.id, "all done")
 
         seen = _until(told, "run_ended")
 

@@ -66,7 +66,7 @@ def a_worked_project(project: Project, text: str) -> str:
     project.tasks.block(project.tasks.list()[1].id, text)
     memory = project.memory.add(text, title=text, tags=(text[:40], "tests"), files=(text[:50],)).memory
     project.memory.edit(memory.id, content=f"Changed {text}", why=text)
-    run = project.store.attempts.start_run(text)
+    run = project.store.runs.start(text)
     task, attempt = begin(project.store, run.id)
     report = a_report(attempt, text, tried=text, category=text[:20], trace=text)
     finish(
@@ -182,7 +182,7 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
 
 def test_the_overview_links_to_what_runs_now(served: Served) -> None:
     served.project.tasks.add("Mend the parser")
-    run = served.project.store.attempts.start_run("test")
+    run = served.project.store.runs.start("test")
     from ralph.loop.workers import worker_name
 
     begin(served.project.store, run.id, worker_name())

@@ -69,13 +69,13 @@ def attempted(
 ) -> tuple[Task, Attempt]:
     """Let a run make an attempt at the next task."""
     store = served.project.store
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     report = a_report(attempt, why, fingerprint="same", category="test_failure", trace="Trace") if why else None
     status = TaskStatus.DONE if outcome is AttemptOutcome.DONE else TaskStatus.PENDING
     finish(store, task, attempt, outcome, status, report=report, **fields)
     if end:
-        store.attempts.end_run(run.id, end)
+        store.runs.end(run.id, end)
     return task, attempt
 
 
@@ -295,7 +295,7 @@ def test_the_latest_run_is_shown_when_none_is_at_work(served: Served) -> None:
 
 def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
     served.project.tasks.add("Do it")
-    run = served.project.store.attempts.start_run("test")
+    run = served.project.store.runs.start("test")
     begin(served.project.store, run.id)
     with run_log.RunRecorder(served.root, lambda _: None) as tell:
         tell(progress_event("run_started", run_id=run.id))
@@ -311,12 +311,12 @@ def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
 def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None:
     project = served.project
     project.tasks.add("Learn something")
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     task, attempt = begin(project.store, run.id)
     memory = a_memory("Tabs", "The parser wants tabs.", id="mem-7-0000", origin_run=run.id)
     fields: dict[str, Any] = {"model": "large", "cost_usd": 1.5, "seconds": 61.0, "notes": "Done with tabs."}
     finish(project.store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(memory,), **fields)
-    project.store.attempts.end_run(run.id, "nothing left")
+    project.store.runs.end(run.id, "nothing left")
 
     page = see(served, f"/runs/{run.id}")
 

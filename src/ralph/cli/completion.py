@@ -125,11 +125,11 @@ def _records(dest: str, directory: str) -> list[tuple[str, str]]:
             if dest == "feature":
                 return [(item.id, printable(item.name)) for item in store.features.all()]
             if dest == "run":
-                return [(item.id, printable(item.ending)) for item in store.attempts.runs(50)]
+                return [(item.id, printable(item.ending)) for item in store.runs.latest(50)]
             if dest == "entry":
                 return [(f"{item.run_id}/{item.iteration}", str(item.task_id)) for item in store.attempts.latest(50)]
             if dest == "category":
-                return [(row["category"], f"{row['failures']} failures") for row in store.attempts.report_counts()]
+                return [(row["category"], f"{row['failures']} failures") for row in store.failures.counts()]
     except RalphError:
         pass  # without a project there are no candidates; completion must not print errors
     return []

@@ -797,7 +797,7 @@ def _filter_from(project: Project, args: argparse.Namespace) -> MemoryFilter:
 def _known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
     from ralph.memory.validation import check_type
 
-    return tuple(check_type(kind, lambda: project.store.memories.counts("kind")) for kind in kinds)
+    return tuple(check_type(kind, lambda: project.store.memories.stats.counts("kind")) for kind in kinds)
 
 
 def _content(text: str) -> str:

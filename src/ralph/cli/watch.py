@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
         if run_log.is_run_over(target):
             print(f"Nothing is running: {_ending(target)}")
             return NOTHING_TO_DO
-        project.store.release_connection()  # watching may take hours
+        project.store.database.release_connection()  # watching may take hours
         run_log.require_watchable(project.directory, target)
         if _show(args.format, run_log.watch_events(project.directory, target)):
             return 0
-        target = project.store.attempts.run(target.id)
+        target = project.store.runs.get(target.id)
         print(f"The run has ended: {_ending(target)}")
         return 0 if target.ended_at else 1
 

@@ -175,8 +175,8 @@ def _contents_of_file(root: Path) -> Iterator[Finding]:
 
 
 def _contents(store: Store) -> Finding:
-    states = store.memories.counts("state")
-    attempts = store.attempts.totals()["attempts"]
+    states = store.memories.stats.counts("state")
+    attempts = store.stats.totals()["attempts"]
     pending = states.get("staged", 0) + states.get("quarantined", 0)
     verb = "learning needs" if pending == 1 else "learnings need"
     return Finding(
@@ -219,7 +219,7 @@ def _unsaved(store: Store, made_at: str) -> str:
     if store.is_shared:
         return ""  # backups of a server are up to its administrator
     try:
-        first, memories, attempts = store.count_since(made_at)
+        first, memories, attempts = _count_since(store, made_at)
     except RalphError:
         return ""  # reported with the database
     if not first or first > timestamp(time.time() - MAX_DAYS_WITHOUT_BACKUP * 86_400):
@@ -227,6 +227,17 @@ def _unsaved(store: Store, made_at: str) -> str:
     missing = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
     newest = f"the newest intact one is from {made_at[:10]}" if made_at else "none is intact"
     return f"{newest}; {missing} are not backed up, the oldest for more than {MAX_DAYS_WITHOUT_BACKUP} days"
+
+
+def _count_since(store: Store, moment: str) -> tuple[str, int, int]:
+    """Return the time of the first record after `moment`, and the number of memories and attempts after it."""
+    firsts, counts = [], []
+    for table, at in (("memory", "created_at"), ("attempts", "started_at")):
+        sql = f"SELECT MIN({at}) AS first, COUNT(*) AS n FROM {table} WHERE project_id = :project_id"
+        row = store.scope.query(f"{sql} AND {at} > :moment", moment=moment)[0]
+        firsts.append(row["first"])
+        counts.append(int(row["n"]))
+    return min(filter(None, firsts), default=""), counts[0], counts[1]
 
 
 def _settings(root: Path) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ class ProjectHandle:
     def release(self) -> None:
         """Release store resources until the next use."""
         if self._project is not None:
-            self._project.store.release_connection()
+            self._project.store.database.release_connection()
 
     def close(self) -> None:
         """Close the project."""

@@ -185,14 +185,16 @@ class AttemptRunner:
 
     def _setting(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
-        attempts, task, order = self._store.attempts, self._task, self._crew.run_options
+        store, task, order = self._store, self._task, self._crew.run_options
         failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
-        reports = self._crew.with_retries(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
+        reports = (
+            self._crew.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True) if failed else []
+        )
         return OutcomeContext(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
             run_options=order,
-            used=self._crew.with_retries(lambda: attempts.usage_of_task(task), is_settling=True)
+            used=self._crew.with_retries(lambda: store.stats.usage_of_task(task), is_settling=True)
             if limited
             else ResourceUsage(),
             last_report=reports[0] if reports else None,
@@ -237,7 +239,7 @@ class AttemptRunner:
             on_output=lambda text: self._emit(progress_event("output", text=text)),
             read_only=read_only,
         )
-        self._store.release_connection()  # an agent takes minutes: free the connection for others
+        self._store.database.release_connection()  # an agent takes minutes: free the connection for others
         reply = self._crew.agent.work(prompt, session)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
             passed = allowed_environment(agent=self._crew.agent.name, variable_names=agent.environment)
@@ -381,7 +383,9 @@ class AttemptRunner:
     def _has_claim(self) -> bool:
         """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._crew.with_retries(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
+        return self._crew.with_retries(
+            lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
+        )
 
     # --- result --------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ def plan_attempt(
         hats=order,
         choice=choice,
         stuck_state=gathered.stuck_state,
-        can_split=is_asked_to_split and store.tasks.depth(task.id) < MAX_SPLIT_DEPTH,
+        can_split=is_asked_to_split and store.tasks.graph.depth(task.id) < MAX_SPLIT_DEPTH,
         trail=gathered.trail,
     )
 

@@ -43,7 +43,7 @@ class FeatureService:
 
     def counts(self) -> list[FeatureCounts]:
         """Return all features with the number of their tasks by status, oldest first."""
-        counts = self._store.tasks.counts_by_feature()
+        counts = self._store.tasks.progress.counts_by_feature()
         return [FeatureCounts(feature=one, counts=counts.get(one.id, {})) for one in self._store.features.all()]
 
     def show(self, id_or_name: str) -> FeatureView:

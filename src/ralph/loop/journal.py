@@ -88,7 +88,7 @@ class JournalService:
                 f"{name!r} is not a journal entry: use RUN/ITERATION, as ralph journal list shows it.",
                 code="invalid-entry",
             )
-        runs = [] if run else self._store.attempts.runs(1)
+        runs = [] if run else self._store.runs.latest(1)
         return self._store.attempts.get(run or (runs[0].id if runs else "no run"), int(iteration))
 
     def failures(
@@ -101,7 +101,7 @@ class JournalService:
     ) -> ResultList[FailureReport]:
         """Return failure reports, newest first, of one task, category or fingerprint if given."""
         self._check_ids(None, task)
-        found = self._store.attempts.page_reports(
+        found = self._store.failures.page(
             page.limit + 1, page.after, task=task, category=category, fingerprint=fingerprint
         )
         return paged(found, page)
@@ -113,7 +113,7 @@ class JournalService:
 
     def failure_counts(self) -> list[Row]:
         """Return the number of failures by category, most frequent first."""
-        return self._store.attempts.report_counts()
+        return self._store.failures.counts()
 
     def failure_groups(self, limit: int = MAX_GROUPS) -> list[FailureGroup]:
         """Return failures grouped by fingerprint, most frequent first."""
@@ -127,7 +127,7 @@ class JournalService:
                 latest=report.created_at,
                 example=report,
             )
-            for row, report in self._store.attempts.report_groups(limit)
+            for row, report in self._store.failures.groups(limit)
         ]
 
     def _check_ids(self, run: str | None, task: str | None) -> None:
@@ -135,7 +135,7 @@ class JournalService:
         if task:
             self._store.tasks.get(task)
         if run:
-            self._store.attempts.run(run)
+            self._store.runs.get(run)
 
     def list(self, page: Page) -> ResultList[JournalEntry]:
         """Return attempts and sessions together, newest first."""

@@ -82,22 +82,23 @@ class OverviewService:
 
         takes_model = self._takes_model()
         tasks, attempts = self._store.tasks, self._store.attempts
-        totals = attempts.totals()
-        runs = attempts.runs(1)
+        totals = self._store.stats.totals()
+        runs = self._store.runs.latest(1)
         running = attempts.running()
         gone = dead_workers({one.worker for one in running if one.worker})
-        blocked = tasks.with_status(TaskStatus.BLOCKED, most)
-        given_up = tasks.with_status(TaskStatus.FAILED, most)
+        blocked = tasks.progress.with_status(TaskStatus.BLOCKED, most)
+        given_up = tasks.progress.with_status(TaskStatus.FAILED, most)
         trouble, trouble_count = self._in_trouble(takes_model)
         return Overview(
             root=self._root,
-            counts=tasks.counts(),
+            counts=tasks.progress.counts(),
             running=tuple(one for one in running if one.worker not in gone),
             left=tuple(one for one in running if one.worker in gone),
-            ready=tuple(tasks.ready(most)),
+            ready=tuple(tasks.progress.ready(most)),
             ready_count=self._tasks.count_ready(),
             waiting=(*blocked, *given_up)[:most],
-            waiting_count=tasks.count_with_status(TaskStatus.BLOCKED) + tasks.count_with_status(TaskStatus.FAILED),
+            waiting_count=tasks.progress.count_with_status(TaskStatus.BLOCKED)
+            + tasks.progress.count_with_status(TaskStatus.FAILED),
             strategy=strategy_name(self._config.models, self._config.agent.model),
             takes_model=takes_model,
             trouble=trouble,
@@ -107,7 +108,7 @@ class OverviewService:
             failed=totals["failed"],
             seconds=totals["seconds"],
             cost_usd=totals["cost_usd"],
-            memories=self._store.memories.count(),
+            memories=self._store.memories.stats.count(),
             last_run=runs[0] if runs else None,
             warnings=(*self._config.warnings, *problems),
         )
@@ -116,7 +117,7 @@ class OverviewService:
         """Return the tasks in most trouble, and the number of tasks in any."""
         key = self._store.events.last_seq(), takes_model
         if self._trouble is None or self._trouble[0] != key:
-            worst, count = self._store.attempts.failing_tasks()
+            worst, count = self._store.stats.failing_tasks()
             tasks = self._store.tasks.get_many(one.task_id for one in worst)
             found = (self._trouble_of(tasks[one.task_id], one, takes_model) for one in worst if one.task_id in tasks)
             self._trouble = key, tuple(found), count

@@ -49,7 +49,7 @@ class PromptService:
 
     def preview(self, task_id: str, *, model: str | None = None, with_memory: bool = True) -> Prompt:
         """Return the prompt that the next attempt at a task would get."""
-        runs = self._store.attempts.runs(1)
+        runs = self._store.runs.latest(1)
         active = runs[0] if runs and runs[0].ended_at is None else None
         return self._prepare(
             task_id,
@@ -114,7 +114,7 @@ class PromptService:
         with_memory: bool = True,
         takes_model: bool = True,
     ) -> PreparedAttempt:
-        metrics = self._store.attempts.metrics(task_id)
+        metrics = self._store.stats.metrics(task_id)
         return prepare_attempt(
             self._store,
             self._config,

@@ -7,7 +7,7 @@ from ralph.core.records import AgentReply, SessionEnding, Sigils, TaskStatus, Ve
 from ralph.loop.options import RunOptions, apply_limits
 from ralph.loop.settle import OutcomeContext, capture_attempt
 from ralph.loop.workers import dead_workers, worker_name
-from ralph.store.attempts import OUTSIDE_AGENT
+from ralph.store.stats import OUTSIDE_AGENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ def record_failure(
 ) -> tuple[Attempt, Task]:
     """Record a failure of a pending task; return the attempt and the task as it is now."""
     attempts, tasks = store.attempts, store.tasks
-    tasks.release_expired()
+    tasks.claims.release_expired()
     attempts.release_vanished(
         dead_workers({one.worker for one in attempts.running() if one.task_id == id and one.worker})
     )
     _require_pending(tasks.get(id))
-    run = attempts.start_run(OUTSIDE_AGENT)
+    run = store.runs.start(OUTSIDE_AGENT)
     try:
         claim = attempts.begin(run.id, worker_name(), lease_seconds, agent=OUTSIDE_AGENT, task_id=id)
         if claim is None:
@@ -42,13 +42,13 @@ def record_failure(
                 metrics=claim.metrics,
                 max_retries=config.execution.max_retries,
                 run_options=apply_limits(RunOptions(), config.limits),
-                used=attempts.usage_of_task(claim.task),
+                used=store.stats.usage_of_task(claim.task),
             ),
             at=at,
         )
         attempts.finish(capture, claim.task.claim_token)
     finally:
-        attempts.end_run(run.id, "reported from outside the loop")
+        store.runs.end(run.id, "reported from outside the loop")
     return capture.attempt, tasks.get(id)
 
 
@@ -64,7 +64,7 @@ def _require_pending(task: Task) -> None:
 
 def _not_ready(store: Store, id: str) -> ConflictError:
     """Return why a pending task could not be claimed."""
-    parts = store.tasks.subtasks(id)
+    parts = store.tasks.graph.subtasks(id)
     if parts:
         return ConflictError(
             f"{id} is split into parts: report the failure for {parts[0].id} or another part.", code="task-has-parts"

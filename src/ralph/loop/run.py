@@ -146,14 +146,14 @@ class Loop:
 
     def _start(self) -> Run:
         if self._resumes:
-            return self._store.attempts.resume_run(self._resumes.id, self._options)
-        return self._store.attempts.start_run(self._agent.name, self._options)
+            return self._store.runs.resume(self._resumes.id, self._options)
+        return self._store.runs.start(self._agent.name, self._options)
 
     def _used_before(self) -> ResourceUsage | None:
         """Return what a resumed run has used so far."""
         if not self._resumes:
             return None
-        run, used = self._resumes, self._store.attempts.usage_of_run(self._resumes.id)
+        run, used = self._resumes, self._store.runs.usage(self._resumes.id)
         # A killed run did not record its duration; its workers ran concurrently.
         seconds = run.seconds if run.ended_at else max(run.seconds, used.seconds / max(1, self._order.parallel))
         return replace(used, iterations=run.iterations, seconds=seconds)
@@ -165,9 +165,7 @@ class Loop:
             self._announce_start(crew)
             self._check_staleness(crew)
             ending = first.run_worker() if self._order.parallel < 2 else self._run_workers(crew)
-            crew.with_retries(
-                lambda: self._store.attempts.end_run(crew.run_id, ending, crew.budget.seconds), is_settling=True
-            )
+            crew.with_retries(lambda: self._store.runs.end(crew.run_id, ending, crew.budget.seconds), is_settling=True)
             self._try_learn(crew)
         except StoreError as error:
             return crew.ending_for_store_error(error)
@@ -226,12 +224,12 @@ class Loop:
     def _combine_endings(self, crew: RunContext, endings: list[RunEnding]) -> RunEnding:
         """Return the most severe ending, or COMPLETE if no open task is left."""
         worst = next((ending for ending in _WORST_FIRST if ending in endings), endings[-1])
-        if worst in _STOP_ALL or self._store.tasks.has_unfinished():
+        if worst in _STOP_ALL or self._store.tasks.progress.has_unfinished():
             return worst
         return RunEnding.COMPLETE if crew.budget.iterations else RunEnding.NOTHING
 
     def _announce_start(self, crew: RunContext) -> None:
-        ready = len(self._store.tasks.ready())
+        ready = len(self._store.tasks.progress.ready())
         crew.emit(
             progress.run_started_event(
                 crew.run_id,

@@ -564,8 +564,8 @@ def poll_events(root: Path | str, run: Run, offset: int = 0) -> tuple[list[Progr
 def find_run_to_watch(store: Store, run_id: str = "") -> Run | None:
     """Return the requested run, or else the latest one active here, or else the latest."""
     if run_id:
-        return store.attempts.run(run_id)
-    latest = store.attempts.runs(MAX_SEARCHED_RUNS)
+        return store.runs.get(run_id)
+    latest = store.runs.latest(MAX_SEARCHED_RUNS)
     return next((run for run in latest if is_running_here(run)), latest[0] if latest else None)
 
 

@@ -102,7 +102,7 @@ class RunService:
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
-        run = self._store.attempts.run(id)
+        run = self._store.runs.get(id)
         return RunView(
             run=run,
             stats=self._stats.of([run])[0],
@@ -112,8 +112,8 @@ class RunService:
 
     def memories(self, id: str, limit: int) -> list[Memory]:
         """Return the memories that a run taught, in any state, newest first."""
-        self._store.attempts.run(id)
-        return self._store.memories.learned_in_run(id, limit)
+        self._store.runs.get(id)
+        return self._store.memories.listing.learned_in_run(id, limit)
 
     def takes_model(self) -> bool:
         """Return whether the configured agent, or else that of the latest run, can be told which model to use."""
@@ -123,7 +123,7 @@ class RunService:
             return agent_accepts_model(self._config.agent, self._root, self._config.models)
         from ralph.loop.options import RunOptions, merge_stored_options
 
-        runs = self._store.attempts.runs(1)
+        runs = self._store.runs.latest(1)
         last = merge_stored_options(RunOptions(), runs[0].options) if runs else RunOptions()
         config = apply_flags(self._config, agent=last.agent, program=last.program)
         return agent_accepts_model(config.agent, self._root, config.models)
@@ -144,7 +144,7 @@ class RunService:
         if not events:
             return []
         until = events[-1].seq
-        runs = {one.id: one for one in self._store.attempts.runs_changed_between(seq, until)}
+        runs = {one.id: one for one in self._store.runs.changed_between(seq, until)}
         attempts = {(one.run_id, one.iteration): one for one in self._store.attempts.changed_between(seq, until)}
         tasks = {one.id: one for one in self._store.tasks.changed_between(seq, until)}
         return [
@@ -160,8 +160,7 @@ class RunService:
     # --- resuming --------------------------------------------------------------------
 
     def _run_to_resume(self, id: str) -> Run:
-        attempts = self._store.attempts
-        runs = [attempts.run(id)] if id else attempts.runs(1)
+        runs = [self._store.runs.get(id)] if id else self._store.runs.latest(1)
         if not runs:
             raise UsageError("There is no run to resume yet. Start one with: ralph run", code="no-run")
         if runs[0].ended_at is None and self._is_active(runs[0]):
@@ -192,8 +191,8 @@ class RunService:
 
         if is_worker_alive(stored_worker(run.options)):
             return True
-        self._store.tasks.release_expired()  # a worker that vanished on another machine keeps its task until its lease ends
-        claims = {(task.id, task.claimed_by) for task in self._store.tasks.claimed()}
+        self._store.tasks.claims.release_expired()  # a worker that vanished on another machine keeps its task until its lease ends
+        claims = {(task.id, task.claimed_by) for task in self._store.tasks.claims.claimed()}
         running = [one for one in self._store.attempts.running() if one.run_id == run.id]
         gone = dead_workers({one.worker for one in running if one.worker})
         return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
@@ -201,6 +200,6 @@ class RunService:
     def list(self, page: Page) -> ResultList[RunStats]:
         """Return runs with their statistics, newest first."""
         if page.after:
-            self._store.attempts.run(page.after)
+            self._store.runs.get(page.after)
         found = self._stats.runs(page.limit + 1, page.after or "")
         return ResultList(found[: page.limit], found[page.limit - 1].id if len(found) > page.limit else None)

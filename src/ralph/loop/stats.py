@@ -135,11 +135,11 @@ class Stats:
 
     def runs(self, limit: int = SHOWN_RUNS, before: str = "") -> list[RunStats]:
         """Give what came of the latest runs, newest first, or of those before one."""
-        return self.of(self._store.attempts.runs(limit, before))
+        return self.of(self._store.runs.latest(limit, before))
 
     def of(self, runs: Sequence[Run]) -> list[RunStats]:
         """Give what came of some runs."""
-        sums = self._store.sums.by_run([run.id for run in runs])
+        sums = self._store.stats.by_run([run.id for run in runs])
         return [
             RunStats(
                 id=run.id,
@@ -160,9 +160,9 @@ class Stats:
 
     def models(self, run: str = "") -> list[ModelStats]:
         """Give what each model achieved, in all or in one run, the one with the most attempts first."""
-        from ralph.store.aggregates import add_up
+        from ralph.store.stats import add_up
 
-        sums = self._store.sums
+        sums = self._store.stats
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in sums.run_by_model(run) if run else sums.group_by("model", "outcome", "is_handover"):
             rows.setdefault(row["model"], []).append(row)
@@ -186,16 +186,14 @@ class Stats:
     def memory(self) -> MemoryStats:
         """Give what is remembered, and what came of showing it."""
         # An attempt that ends changes how sure memories are, which is no event of theirs.
-        key = self._store.memories.last_event_seq(), self._store.events.last_seq()
+        key = self._store.memories.history.last_event_seq(), self._store.events.last_seq()
         if self._memory is None or self._memory[0] != key:
             self._memory = key, self._of_memory()
         return self._memory[1]
 
     def _of_memory(self) -> MemoryStats:
-        sums = self._store.sums
-        kinds = tuple(
-            KindStats(**row, success_rate=_rate(row["wins"], row["losses"])) for row in sums.memories_by_kind()
-        )
+        stats = self._store.memories.stats
+        kinds = tuple(KindStats(**row, success_rate=_rate(row["wins"], row["losses"])) for row in stats.by_kind())
         wins, losses = sum(one.wins for one in kinds), sum(one.losses for one in kinds)
         return MemoryStats(
             memories=sum(one.memories for one in kinds),
@@ -204,16 +202,16 @@ class Stats:
             losses=losses,
             success_rate=_rate(wins, losses),
             kinds=kinds,
-            growth=_growth(sums.memories_by_hour()),
-            helpful=tuple(Credit(**row) for row in sums.memories_by_success(SHOWN_MEMORIES, helped=True)),
-            doubtful=tuple(Credit(**row) for row in sums.memories_by_success(SHOWN_MEMORIES, helped=False)),
+            growth=_growth(stats.by_hour()),
+            helpful=tuple(Credit(**row) for row in stats.by_success(SHOWN_MEMORIES, helped=True)),
+            doubtful=tuple(Credit(**row) for row in stats.by_success(SHOWN_MEMORIES, helped=False)),
         )
 
     def lift(self) -> Lift:
         """Give what memory brings, by the attempts it was left out of."""
         key = self._store.events.last_seq()
         if self._lift is None or self._lift[0] != key:
-            self._lift = key, measure_lift(self._store.sums.holdout_trials())
+            self._lift = key, measure_lift(self._store.stats.holdout_trials())
         return self._lift[1]
 
 

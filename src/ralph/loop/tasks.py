@@ -75,13 +75,13 @@ class TaskService:
     def get(self, id: str) -> TaskView:
         """Return a task with its attempts and links."""
         task = self._tasks.get(id)
-        needed_by = self._tasks.dependents(id)
+        needed_by = self._tasks.graph.dependents(id)
         linked = self._tasks.get_many((*task.needs, *needed_by))
         return TaskView(
             task=task,
-            metrics=self._store.attempts.metrics(id),
+            metrics=self._store.stats.metrics(id),
             attempts=tuple(self._store.attempts.latest(SHOWN_ATTEMPTS, task=id)),
-            parts=tuple(self._tasks.subtasks(id)),
+            parts=tuple(self._tasks.graph.subtasks(id)),
             needs=tuple(linked[other] for other in task.needs if other in linked),
             needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self._store.features.get(task.feature_id) if task.feature_id else None,
@@ -89,7 +89,7 @@ class TaskService:
 
     def tree(self, id: str | None = None) -> list[Task]:
         """Return a task with all tasks below it, or all tasks."""
-        return self._tasks.subtree(id) if id else self._tasks.all()
+        return self._tasks.graph.subtree(id) if id else self._tasks.all()
 
     def graph(self, limit: int, *, feature: str | None = None) -> TaskGraph:
         """Return tasks and their links; beyond the limit, the oldest finished tasks are left out."""
@@ -104,16 +104,20 @@ class TaskService:
     def counts(self, feature: str | None = None) -> dict[TaskStatus, int]:
         """Return the number of tasks by status, of one feature if given."""
         wanted = self._feature_id(feature)
-        return self._tasks.counts() if wanted is None else self._tasks.counts_by_feature().get(wanted, {})
+        return (
+            self._tasks.progress.counts()
+            if wanted is None
+            else self._tasks.progress.counts_by_feature().get(wanted, {})
+        )
 
     def count_ready(self, feature: str | None = None) -> int:
         """Return the number of tasks that can start now, of one feature if given."""
         wanted = self._feature_id(feature)
         if wanted is not None:
-            return self._tasks.count_ready(wanted)
+            return self._tasks.progress.count_ready(wanted)
         last = self._store.events.last_seq()
         if self._ready_count is None or self._ready_count[0] != last:
-            self._ready_count = last, self._tasks.count_ready()
+            self._ready_count = last, self._tasks.progress.count_ready()
         return self._ready_count[1]
 
     def read_log(self, id: str) -> list[TaskLogEntry]:
@@ -180,8 +184,8 @@ class TaskService:
         """Add and remove dependencies of a task; return the task."""
         if add or remove:
             with self._store.transaction():
-                self._tasks.remove_dependencies(id, remove)
-                self._tasks.add_dependencies(id, add)
+                self._tasks.graph.remove_dependencies(id, remove)
+                self._tasks.graph.add_dependencies(id, add)
         return self._tasks.get(id)
 
     def done(self, id: str) -> Task:
@@ -191,7 +195,7 @@ class TaskService:
                 f"A session of the loop cannot mark {id} as done: the loop does, once the gates pass.",
                 code="loop-session",
             )
-        if self._actor.is_agent and self._tasks.claimed():
+        if self._actor.is_agent and self._tasks.claims.claimed():
             # It may be an agent of that run that connected through a server somebody else started.
             raise UsageError(
                 "While a run is active, only the run marks tasks as done, once their gates pass.", code="run-active"

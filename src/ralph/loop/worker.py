@@ -16,7 +16,7 @@ from ralph.loop.workers import Heartbeat, dead_workers, worker_name
 from ralph.memory.freshness import check_staleness, confirm_memories
 from ralph.memory.lifecycle.staleness import ids_confirmed_by
 from ralph.store.memories import ChangeInfo
-from ralph.store.tasks import TASKS_TOPIC
+from ralph.store.task_table import TASKS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,14 +68,16 @@ class Worker:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
         with self._heartbeat:
             try:
-                self._last_event = self._crew.with_retries(self._store.memories.last_event_seq)
+                self._last_event = self._crew.with_retries(self._store.memories.history.last_event_seq)
                 return self._run_iterations()
             finally:
                 self._stop_watching()
 
     def release_dead_claims(self) -> None:
         """Release the claims of workers on this machine that were killed."""
-        self._release_claims(dead_workers({task.claimed_by for task in self._store.tasks.claimed() if task.claimed_by}))
+        self._release_claims(
+            dead_workers({task.claimed_by for task in self._store.tasks.claims.claimed() if task.claimed_by})
+        )
 
     def release_own_claims(self) -> None:
         """Release this worker's own claims after a crash."""
@@ -115,7 +117,7 @@ class Worker:
             if begun is None:
                 self._wait()
                 self._crew.with_retries(self.release_dead_claims)
-        return limit if self._crew.with_retries(self._store.tasks.has_unfinished) else RunEnding.COMPLETE
+        return limit if self._crew.with_retries(self._store.tasks.progress.has_unfinished) else RunEnding.COMPLETE
 
     def _claim(self) -> ClaimedAttempt | None:
         is_held_out = bool(self._order.holdout) and random.random() < self._order.holdout  # noqa: S311
@@ -144,7 +146,7 @@ class Worker:
         if self._watch is None:
             self._watch = self._store.watch(TASKS_TOPIC)
             return  # a task may have changed before the watch started: look once more
-        self._store.release_connection()
+        self._store.database.release_connection()
         while time.monotonic() < deadline and not self._crew.should_stop:
             if self._watch.wait(WAKE_SECONDS):
                 return
@@ -156,7 +158,9 @@ class Worker:
 
     def _announce_memories(self) -> None:
         """Announce memories that others have added since the last iteration."""
-        events = self._crew.with_retries(lambda: self._store.memories.events(self._last_event, MAX_MEMORY_EVENTS))
+        events = self._crew.with_retries(
+            lambda: self._store.memories.history.since(self._last_event, MAX_MEMORY_EVENTS)
+        )
         if not events:
             return
         self._last_event = events[-1].seq
@@ -176,13 +180,13 @@ class Worker:
             if task.status is TaskStatus.DONE:
                 return finished
             return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
-        pending = len(tasks.with_status(TaskStatus.PENDING))
-        claimed = tasks.claimed()
+        pending = len(tasks.progress.with_status(TaskStatus.PENDING))
+        claimed = tasks.claims.claimed()
         others = self._crew.worker_names - {self._worker}
         if not self._order.stays and not any(task.claimed_by in others for task in claimed):
-            if not tasks.has_unfinished():
+            if not tasks.progress.has_unfinished():
                 return finished
-            if tasks.ready():
+            if tasks.progress.ready():
                 return None  # its prerequisites were settled a moment ago
             if not claimed:
                 return RunEnding.WAITS

@@ -124,9 +124,9 @@ class Heartbeat:
                 continue
             try:
                 store = store or self._open_store()
-                if not store.tasks.heartbeat(*claim, self._lease_seconds):
+                if not store.tasks.claims.heartbeat(*claim, self._lease_seconds):
                     self._lost = claim
-                store.release_connection()  # until the next beat
+                store.database.release_connection()  # until the next beat
             except RalphError:
                 continue  # database error: the lease leaves time for two more heartbeats
         if store:

@@ -70,7 +70,7 @@ class MemoryFiles:
         from ralph.formats.sync import files_fingerprint, has_unwritten_files, problems
 
         self.sync()
-        version = self._store.memories.last_event_seq(), files_fingerprint(self._store, self._root)
+        version = self._store.memories.history.last_event_seq(), files_fingerprint(self._store, self._root)
         if self._checked is None or self._checked[0] != version:
             root = Path(self._root)
             found = [

@@ -84,7 +84,7 @@ def check_staleness(store: Store, directory: Path | str, paths: Collection[str] 
     With `paths`, only check memories that name one of them. Files without a recorded mark are assumed unchanged, unless
     git recorded a change since the memory was written.
     """
-    rows = store.memories.file_references(paths)
+    rows = store.memories.index.file_references(paths)
     if not rows:
         return StalenessCheck()
     named = [_named_files(row) for row in rows]
@@ -124,7 +124,7 @@ def confirm_memories(
             fresh = replace(memory, seen="") if directory is None else record_file_marks(memory, directory)
             if memory.state is MemoryState.ACTIVE and (include_missing_files or not _has_lost_file(memory, fresh)):
                 fields = {"seen": fresh.seen, "stale": "", "verified_at": at}
-                confirmed.append(memories.update_with_event(memory.id, "confirmed", change, **fields))
+                confirmed.append(memories.update(memory.id, "confirmed", change, **fields))
     return confirmed
 
 

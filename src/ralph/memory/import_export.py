@@ -164,12 +164,12 @@ class ImportExport:
 
         if is_store(path):
             with open_copy(path) as other:
-                return [self.import_memories(other.memories.all_with_history(), str(path), "store")]
+                return [self.import_memories(other.memories.history.all_with_history(), str(path), "store")]
         other_project = self._open_project(path)
         if other_project is None:
             return self.import_path(path)
         try:
-            return [self.import_memories(other_project.memories.all_with_history(), str(path), "store")]
+            return [self.import_memories(other_project.memories.history.all_with_history(), str(path), "store")]
         finally:
             other_project.close()
 
@@ -218,7 +218,7 @@ class ImportExport:
             if (
                 number == 0
                 and not self._has_backup
-                and self._memories.count_unknown([one for one, _ in incoming]) > BULK
+                and self._memories.index.count_unknown([one for one, _ in incoming]) > BULK
             ):
                 self._store.backup(f"before importing {one_line(name, 40)}")
                 self._has_backup = bool(self._change_id)
@@ -273,7 +273,7 @@ class ImportExport:
 
     def with_history(self, memories: Iterable[Memory]) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
         """Yield memories, each with its history."""
-        return ((memory, self._memories.history(memory.id)) for memory in memories)
+        return ((memory, self._memories.history.of(memory.id)) for memory in memories)
 
     def save(self, exported: ExportResult, form: str, to: Path, *, force: bool = False) -> None:
         """Write an export to a file, or to a folder for formats of many files."""

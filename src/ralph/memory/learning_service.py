@@ -48,7 +48,7 @@ class LearningService:
         from ralph.memory.capture.episodes import run_histories
         from ralph.memory.capture.promotion import stage_learnings
 
-        runs = self._store.attempts.runs(1)
+        runs = self._store.runs.latest(1)
         if run_id is None and not runs:
             raise RalphError("There is no run to learn from yet. Start one with: ralph run", code="no-run")
         name = run_id or runs[0].id
@@ -90,8 +90,8 @@ class LearningService:
 
     def counts(self) -> dict[str, int]:
         """Return the number of learnings by status."""
-        by_state = self._store.memories.counts("state")
-        validated = self._store.memories.count_validated()
+        by_state = self._store.memories.stats.counts("state")
+        validated = self._store.memories.stats.count_validated()
         return {
             "pending": by_state.get(MemoryState.STAGED, 0) - validated,
             "validated": validated,
@@ -123,7 +123,7 @@ class LearningService:
                     f"{id} has not been validated. Review it with: ralph learn review", code="not-validated"
                 )
         counts = promote_learnings(self._store, self._change("promoted"), ids)
-        return counts, self._store.memories.count(MemoryState.STAGED)
+        return counts, self._store.memories.stats.count(MemoryState.STAGED)
 
     def accept(self, id: str, content: str | None = None) -> ChangeResult:
         """Accept a staged learning, with new content if given; return the memory and the change to undo."""
@@ -134,7 +134,7 @@ class LearningService:
         at = now()
         with self._store.transaction():
             self._staged(id)
-            return self._store.memories.update_with_event(
+            return self._store.memories.update(
                 id,
                 "promoted",
                 self._change("reviewed"),
@@ -150,7 +150,7 @@ class LearningService:
         why = sanitize(reason) or "rejected by a person"
         with self._store.transaction():
             self._staged(id)
-            return self._store.memories.update_with_event(
+            return self._store.memories.update(
                 id, "rejected", self._change(why), state=MemoryState.REJECTED, state_reason=why, updated_at=now()
             )
 
@@ -180,7 +180,7 @@ class LearningService:
         filter = _STATUSES[status]
         memories = self._store.memories
         after = page.after if page else None
-        ordered = memories.newest(filter, after) if newest else memories.oldest(filter, after)
+        ordered = memories.listing.newest(filter, after) if newest else memories.listing.oldest(filter, after)
         if page is None:
             return ResultList(ordered)
         found = list(islice(ordered, page.limit + 1))

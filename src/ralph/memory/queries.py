@@ -102,24 +102,24 @@ class MemoryQueries:
     def show(self, id: str) -> MemoryView:
         """Return a memory with its links and uses."""
         memory = self._memories.get(id)
-        links, back = self._memories.links(id)
+        links, back = self._memories.index.links(id)
         return MemoryView(
             memory=memory,
             confidence=current_confidence(memory, now()),
             links=tuple((title, other.id if other else None) for title, other in links),
             linked_from=tuple(back),
-            shown_to=tuple(self._memories.attempts_shown(id, SHOWN_ATTEMPTS)),
+            shown_to=tuple(self._memories.history.attempts_shown(id, SHOWN_ATTEMPTS)),
         )
 
     def history(self, id: str) -> list[MemoryEvent]:
         """Return all changes of a memory, oldest first."""
         self._memories.get(id)
-        return self._memories.history(id)
+        return self._memories.history.of(id)
 
     def shown_to(self, id: str, limit: int = SHOWN_ATTEMPTS) -> list[Row]:
         """Return the latest attempts a memory was shown to, newest first."""
         self._memories.get(id)
-        return self._memories.attempts_shown(id, limit)
+        return self._memories.history.attempts_shown(id, limit)
 
     def confidence_over_time(self, id: str) -> list[ConfidenceAt]:
         """Return the confidence of a memory from the day it was added until now."""
@@ -128,13 +128,13 @@ class MemoryQueries:
         memory = self.get(id)
         uses = [
             MemoryUse(at=row["ended_at"], succeeded=row["outcome"] == "done")
-            for row in self._memories.attempts_shown(id, MAX_USES)
+            for row in self._memories.history.attempts_shown(id, MAX_USES)
             # The same uses that earn credit: interrupted attempts and hand-overs do not.
             if row["ended_at"]
             and row["outcome"] != "interrupted"
             and not (row["outcome"] == "done" and row["handed_to"])
         ]
-        return confidence_over_time(memory, self._memories.history(id), uses, now())
+        return confidence_over_time(memory, self._memories.history.of(id), uses, now())
 
     # --- many ------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class MemoryQueries:
 
     def _containing(self, query: str, filter: MemoryFilter, seen: Collection[str]) -> Iterator[RecalledMemory]:
         at = now()
-        for one in self._memories.containing(filter, query):
+        for one in self._memories.listing.containing(filter, query):
             if one.id not in seen and _is_confident(one, filter, at):
                 yield RecalledMemory(memory=one, score=0.0, because=(("text", 0.0),))
 
@@ -223,7 +223,7 @@ class MemoryQueries:
         from ralph.memory.recall.prime import fit_to_budget
 
         return fit_to_budget(
-            self._memories.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
+            self._memories.listing.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
         )
 
     def surest(self, budget_tokens: int, besides: Collection[str] = (), after: str = "") -> list[Memory]:
@@ -231,7 +231,7 @@ class MemoryQueries:
         from ralph.memory.recall.prime import fit_to_budget
 
         most = budget_tokens // MIN_TOKENS + 1 + len(besides)
-        found = self._memories.most_confident(self._with_settings(MemoryFilter(after=after)), most)
+        found = self._memories.listing.most_confident(self._with_settings(MemoryFilter(after=after)), most)
         return fit_to_budget([one for one in found if one.id not in besides], budget_tokens, now())
 
     def _with_settings(self, filter: MemoryFilter) -> MemoryFilter:
@@ -258,26 +258,26 @@ class MemoryQueries:
 
     def stats(self) -> MemorySummary:
         """Return counts and averages over all memories."""
-        averages = self._memories.averages()
+        averages = self._memories.stats.averages()
         return MemorySummary(
             total=averages["total"],
-            by_state=self._memories.counts("state"),
-            by_kind=self._memories.counts("kind"),
-            by_task_type=self._memories.counts("task_type"),
-            by_source=self._memories.counts("source"),
+            by_state=self._memories.stats.counts("state"),
+            by_kind=self._memories.stats.counts("kind"),
+            by_task_type=self._memories.stats.counts("task_type"),
+            by_source=self._memories.stats.counts("source"),
             average_confidence=averages["confidence"] or 0.0,
             average_success_rate=averages["success_rate"],
             uses=averages["uses"],
-            most_used=self._memories.most_used(),
+            most_used=self._memories.stats.most_used(),
             last_updated=averages["last_updated"],
         )
 
     def facets(self) -> Facets:
         """Return the number of memories by type, state, source and tag."""
-        last = self._memories.last_event_seq()
+        last = self._memories.history.last_event_seq()
         if self._facets is None or self._facets[0] != last:
             self._facets = last, self._count_facets()
-        return replace(self._facets[1], stale=self._memories.count_stale())
+        return replace(self._facets[1], stale=self._memories.stats.count_stale())
 
     def _count_facets(self) -> Facets:
         from collections import Counter
@@ -286,13 +286,13 @@ class MemoryQueries:
 
         sources: Counter[str] = Counter()
         tags: Counter[str] = Counter()
-        for row in self._memories.counts_by_origin():
+        for row in self._memories.stats.counts_by_origin():
             sources[row["source"]] += row["n"]
             for tag in from_json(row["tags"]):
                 tags[tag] += row["n"]
         return Facets(
-            type=self._memories.counts("kind"),
-            state=self._memories.counts("state"),
+            type=self._memories.stats.counts("kind"),
+            state=self._memories.stats.counts("state"),
             source=dict(sources.most_common()),
             tag=dict(sorted(tags.items(), key=lambda one: (-one[1], one[0]))[:MAX_FACET_TAGS]),
             stale=0,
@@ -305,7 +305,7 @@ class MemoryQueries:
         filter = filter or MemoryFilter()
         at = now()
         after = page.after if page else None
-        ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
+        ordered = (self._memories.listing.oldest if oldest else self._memories.listing.newest)(filter, after)
         matching = (one for one in ordered if _is_confident(one, filter, at))
         if page is None:
             return ResultList(matching)

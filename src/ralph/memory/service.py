@@ -168,7 +168,7 @@ class MemoryService(MemoryQueries):
         change = self._change(sanitize(why))
         with self._store.transaction():
             check(self._memories.get(id))
-            return self._memories.update_with_event(id, "edited", change, **fields, updated_at=now())
+            return self._memories.update(id, "edited", change, **fields, updated_at=now())
 
     def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, ChangeResult]]:
         """Confirm that memories still hold, all or none; return each before and after."""
@@ -198,7 +198,7 @@ class MemoryService(MemoryQueries):
                 memory = self._memories.get(id)
                 if memory.state in (MemoryState.PRUNED, MemoryState.SUPERSEDED, MemoryState.REJECTED):
                     raise NotFoundError("Memory", f"{id} (it is {memory.state}; undo brings it back)")
-            deleted = [self._memories.update(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
+            deleted = [self._memories.update(id, "deleted", change, **fields).memory for id in dict.fromkeys(ids)]
         return deleted, change.id
 
     def undo(self, id: str, *, to: int | None = None, only: int | None = None) -> list[Memory]:
@@ -219,10 +219,10 @@ class MemoryService(MemoryQueries):
         return [self._memories.undo(id, self._change(why), only=only)[0]]
 
     def _restore_version(self, id: str, event: int) -> Memory:
-        before = self._memories.version(id, event)
+        before = self._memories.history.version(id, event)
         fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
         fields["updated_at"] = now()
-        return self._memories.update(id, "set back", self._change(f"back to event {event}"), **fields)
+        return self._memories.update(id, "set back", self._change(f"back to event {event}"), **fields).memory
 
     # --- helpers ---------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class MemoryService(MemoryQueries):
         return ChangeInfo(who=self._actor.kind, why=why)
 
     def _check_type(self, name: str) -> str:
-        return check_type(name, lambda: self._memories.counts("kind"))
+        return check_type(name, lambda: self._memories.stats.counts("kind"))
 
     def _with_file_marks(self, memory: Memory) -> Memory:
         """Return a memory with marks of the files it names, to detect later changes."""

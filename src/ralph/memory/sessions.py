@@ -216,7 +216,7 @@ class SessionService:
 
         for memory in memories:
             if memory.updated_at > since:
-                for event in self._store.memories.history(memory.id):
+                for event in self._store.memories.history.of(memory.id):
                     yield str(json.loads(event.was or "{}").get("body", "")) if event.at > since else ""
 
     def _find_or_create(self, id: str, agent: str) -> AgentSession:

@@ -114,7 +114,7 @@ def _share(shared: SharedMemories, memory: Memory, known_as: str, name: str, cha
         return AddResult(memory=known, what="known")
     what = "edited" if known.state is MemoryState.ACTIVE else "revived"
     fields = _text_of(memory) | {"state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at, "verified_at": at}
-    return AddResult(memory=shared.memories.update(known.id, what, change, **fields), what=what)
+    return AddResult(memory=shared.memories.update(known.id, what, change, **fields).memory, what=what)
 
 
 def _known(shared: SharedMemories, memory: Memory, known_as: str, name: str) -> Memory | None:
@@ -124,11 +124,11 @@ def _known(shared: SharedMemories, memory: Memory, known_as: str, name: str) -> 
     if known_as and (known := shared.memories.find_by_id(known_as)):
         return known
     mark = fingerprint(memory)
-    by_mark, by_id = shared.memories.find_known([mark], [memory.id])
+    by_mark, by_id = shared.memories.index.find_known([mark], [memory.id])
     if mark in by_mark:
         return by_mark[mark]
     same_id = by_id[memory.id][0] if memory.id in by_id else None
-    return same_id if same_id and source_of(shared.memories.history(memory.id)) == name else None
+    return same_id if same_id and source_of(shared.memories.history.of(memory.id)) == name else None
 
 
 def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
@@ -144,7 +144,7 @@ def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
             if known is None or known.state is not MemoryState.ACTIVE:
                 raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
         fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}
-        return [shared.memories.update(id, "unshared", change, **fields) for id in names]
+        return [shared.memories.update(id, "unshared", change, **fields).memory for id in names]
 
 
 def is_shared(store: Store, id: str) -> bool:
@@ -161,7 +161,7 @@ def shared_memories(store: Store, filter: MemoryFilter) -> list[SharedMemory]:
     """Return shared memories that match a filter, newest first, each with its project."""
     memories = SharedMemories(store.scope).memories
     found = memories.find(filter, order="created_at")
-    return [SharedMemory(memory=one, project=source_of(memories.history(one.id))) for one in found]
+    return [SharedMemory(memory=one, project=source_of(memories.history.of(one.id))) for one in found]
 
 
 def source_of(events: Sequence[MemoryEvent]) -> str:
@@ -202,7 +202,7 @@ class _SharedImport:
         """Import shared memories, each with the reason of its last change; return the number changed here."""
         count = 0
         new: dict[str, list[Memory]] = {}
-        known = self._memories.seqs_by_id([one.id for one, _ in touched])
+        known = self._memories.index.seqs_by_id([one.id for one, _ in touched])
         for one, why in touched:
             own_id = self._own_id(one, one.id in known)
             if one.state is not MemoryState.ACTIVE:
@@ -220,7 +220,7 @@ class _SharedImport:
         if one.id in self._agreed:
             return self._agreed[one.id][0]
         # The mapping may be lost, after a backup was restored for example.
-        return one.id if is_known and _came_by_sharing(self._memories.history(one.id)) else ""
+        return one.id if is_known and _came_by_sharing(self._memories.history.of(one.id)) else ""
 
     def _import(self, memories: Sequence[Memory], change: ChangeInfo) -> int:
         kept = self._memories.import_memories([(memory, ()) for memory in memories], change)
@@ -234,7 +234,7 @@ class _SharedImport:
         ours = self._memories.get(own_id)
         _, before = self._agreed.get(one.id, ("", ""))
         is_live = ours.state in LIVE_STATES
-        was_withdrawn = not is_live and self._memories.history(own_id)[-1].what == "unshared"
+        was_withdrawn = not is_live and self._memories.history.of(own_id)[-1].what == "unshared"
         is_unchanged = is_live and _mark(ours) in (before, _mark(one))
         if not before or was_withdrawn or is_unchanged:
             self._shared.save_synced(one.id, own_id, _mark(one))
@@ -249,10 +249,10 @@ class _SharedImport:
         """Prune our copy of a memory that is no longer shared, unless it has been edited or has helped here."""
         self._shared.delete_synced(one.id)
         ours = self._memories.get(own_id)
-        events = self._memories.history(own_id)
+        events = self._memories.history.of(own_id)
         if ours.state not in LIVE_STATES or not _came_by_sharing(events) or not all(map(_is_ours, events)):
             return False
-        if any(row["outcome"] == "done" for row in self._memories.attempts_shown(own_id, MOST_USES)):
+        if any(row["outcome"] == "done" for row in self._memories.history.attempts_shown(own_id, MOST_USES)):
             return False
         why = one.state_reason or NO_LONGER
         fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}

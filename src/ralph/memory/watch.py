@@ -31,11 +31,11 @@ class MemoryEvents:
 
     def last(self) -> int:
         """Return the number of the newest event, or 0."""
-        return self._store.memories.last_event_seq()
+        return self._store.memories.history.last_event_seq()
 
     def since(self, seq: int, limit: int = 500) -> list[tuple[MemoryEvent, Memory | None]]:
         """Return events after one, oldest first, each with its memory as it is now."""
-        events = self._store.memories.events(seq, limit)
+        events = self._store.memories.history.since(seq, limit)
         memories = {one.id: one for one in self._store.memories.find_by_ids(event.memory_id for event in events)}
         return [(event, memories.get(event.memory_id)) for event in events]
 

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ralph.store.aggregates import StatsStore
     from ralph.store.attempts import AttemptStore
     from ralph.store.database import ChangeWatch, Database
+    from ralph.store.failures import FailureStore
     from ralph.store.features import FeatureStore
     from ralph.store.memories import MemoryStore
     from ralph.store.projects import ProjectEntry
     from ralph.store.run_events import RunEventFeed
+    from ralph.store.runs import RunStore
     from ralph.store.sessions import SessionStore
+    from ralph.store.stats import StatsStore
     from ralph.store.tasks import TaskStore
 
 
@@ -44,7 +46,7 @@ class Store:
 
     @property
     def tasks(self) -> TaskStore:
-        """Tasks and their claims."""
+        """Tasks, their graph, progress and claims."""
         from ralph.store.tasks import TaskStore
 
         return TaskStore(self.scope)
@@ -57,11 +59,25 @@ class Store:
         return FeatureStore(self.scope)
 
     @property
+    def runs(self) -> RunStore:
+        """Runs of the loop."""
+        from ralph.store.runs import RunStore
+
+        return RunStore(self.scope)
+
+    @property
     def attempts(self) -> AttemptStore:
-        """Runs, attempts, the journal and failure reports."""
+        """Attempts at tasks, which make up the journal."""
         from ralph.store.attempts import AttemptStore
 
         return AttemptStore(self.scope)
+
+    @property
+    def failures(self) -> FailureStore:
+        """Failure reports."""
+        from ralph.store.failures import FailureStore
+
+        return FailureStore(self.scope)
 
     @property
     def events(self) -> RunEventFeed:
@@ -71,9 +87,9 @@ class Store:
         return RunEventFeed(self.scope)
 
     @property
-    def sums(self) -> StatsStore:
-        """Aggregates over all attempts."""
-        from ralph.store.aggregates import StatsStore
+    def stats(self) -> StatsStore:
+        """Statistics over attempts."""
+        from ralph.store.stats import StatsStore
 
         return StatsStore(self.scope)
 
@@ -86,7 +102,7 @@ class Store:
 
     @property
     def memories(self) -> MemoryStore:
-        """Memories and their history."""
+        """Memories, their index, history and statistics."""
         from ralph.store.memories import MemoryStore
 
         return MemoryStore(self.scope)
@@ -119,29 +135,11 @@ class Store:
         """Return a watch for changes to `tasks`, `memory_events` or `run_events` of this project."""
         return self.database.watch(self.project_id, *topics)
 
-    def release_connection(self) -> None:
-        """Release the connection until the store is used again."""
-        self.database.release_connection()
-
     def backup(self, reason: str) -> str:
         """Back up the whole file, or the project on a server, and return the path of the verified backup."""
         from ralph.store.maintenance.backup import back_up_store
 
         return back_up_store(self, reason).path
-
-    def count_since(self, moment: str) -> tuple[str, int, int]:
-        """Return the time of the first record after `moment`, and the number of memories and attempts after it."""
-        firsts, counts = [], []
-        for table, at in (("memory", "created_at"), ("attempts", "started_at")):
-            sql = f"SELECT MIN({at}) AS first, COUNT(*) AS n FROM {table} WHERE project_id = :project_id"
-            row = self.scope.query(f"{sql} AND {at} > :moment", moment=moment)[0]
-            firsts.append(row["first"])
-            counts.append(int(row["n"]))
-        return min(filter(None, firsts), default=""), counts[0], counts[1]
-
-    def damaged_rows(self) -> list[tuple[str, int]]:
-        """Return the table and `seq` of every row that does not match its checksum."""
-        return self.scope.damaged_rows()
 
     def for_project(self, project_id: str) -> Store:
         """Return the store of another project in this database, on the same connection."""

@@ -278,18 +278,11 @@ class ProjectScope:
         return changed > 0
 
     def update_where(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
-        """Update rows in place with their checksums, and return the new rows.
-
-        A row that did not match its checksum before is not given a valid one, so that the damage stays detectable.
-        """
-        before = self.query(f"SELECT * FROM {table} WHERE project_id = :project_id AND {condition}", **values)
-        damaged = {row["seq"] for row in before if not matches_checksum(row)}
+        """Update rows in place with their checksums, and return the new rows."""
         rows = self.query(
             f"UPDATE {table} SET {assignments} WHERE project_id = :project_id AND {condition} RETURNING *", **values
         )
         for row in rows:
-            if row["seq"] in damaged:
-                continue
             row["checksum"] = checksum(row)
             self.database.execute(
                 f"UPDATE {table} SET checksum = :checksum WHERE project_id = :project_id AND seq = :seq",
@@ -298,12 +291,3 @@ class ProjectScope:
                 project_id=self.project_id,
             )
         return rows
-
-    def damaged_rows(self) -> list[tuple[str, int]]:
-        """Return the table and `seq` of every row that does not match its checksum."""
-        return [
-            (table, row["seq"])
-            for table in CHECKED_TABLES
-            for row in self.query(f"SELECT * FROM {table} WHERE project_id = :project_id ORDER BY seq")
-            if not matches_checksum(row)
-        ]

@@ -6,41 +6,34 @@ any earlier version can be restored.
 
 from __future__ import annotations
 
-import json
 import os
 
 from ralph.core.errors import ConflictError, NotFoundError
-from ralph.core.records import Memory, MemoryEvent, MemoryState, new_memory_id, now, record, record_fields, replace
-from ralph.memory.lifecycle.knowledge import is_update, links_in, title_key
-from ralph.store.database import checksum, matches_checksum
-from ralph.store.memory_queries import (
-    PAGE,
-    MemoryFilter,
-    MemoryReader,
-    row_to_memory,
-    row_to_memory_event,
-    state_rank,
-    with_old_fields,
-)
-from ralph.store.rows import to_columns
+from ralph.core.records import Memory, MemoryEvent, MemoryState, new_memory_id, now, record, replace
+from ralph.memory.lifecycle.fingerprint import fingerprint
+from ralph.memory.lifecycle.knowledge import is_update
+from ralph.store.database import checksum
+from ralph.store.memory_history import MemoryHistory, row_to_memory_event
+from ralph.store.memory_index import MemoryIndex, state_rank
+from ralph.store.memory_listing import MemoryListing
+from ralph.store.memory_queries import PAGE, MemoryFilter, row_to_memory, with_old_fields
+from ralph.store.memory_stats import MemoryStatistics
+from ralph.store.memory_writer import MemoryWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.store.database import Row
+    from ralph.store.database import ProjectScope, Row
 
 IMPORT_BATCH = 5_000
 LIVE_STATES = (MemoryState.ACTIVE, MemoryState.STAGED)
 """States in which a memory is in use or may come into use."""
-_INDEXED_FIELDS = ("title", "body", "tags", "files")
 _CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
 """Fields that the outcome of an attempt changes in the memories shown to it."""
 _NOT_UNDOABLE = ("undone", "unlinked")
 """Events that undo skips, because nobody decided them."""
 _CHANGE_PREFIX = "chg-"
-UNUSED_TRUST = "project"
-"""Value of the required column `trust`, which no record has any more. Older rows may have another value."""
 
 
 @record
@@ -83,8 +76,15 @@ class ChangeResult:
     """None if nothing changed."""
 
 
-class MemoryStore(MemoryReader):
+class MemoryStore(MemoryWriter):
     """Memories of a project, with their history."""
+
+    def __init__(self, scope: ProjectScope) -> None:
+        super().__init__(scope)
+        self.listing = MemoryListing(scope)
+        self.index = MemoryIndex(scope)
+        self.history = MemoryHistory(scope)
+        self.stats = MemoryStatistics(scope)
 
     # --- adding ----------------------------------------------------------------------
 
@@ -98,11 +98,10 @@ class MemoryStore(MemoryReader):
     ) -> AddResult:
         """Add a memory, or update the existing one that says the same.
 
-        An existing memory gains support and gets the fields in `stated`. A memory that a person deleted is
+        An existing memory gains support and gets the given fields. A memory that a person deleted is
         refused unless a person adds it.
         """
         from ralph.memory.lifecycle.confidence import reinforce
-        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         mark = fingerprint(memory)
         with self.scope.transaction():
@@ -131,7 +130,6 @@ class MemoryStore(MemoryReader):
         self, memories: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: ChangeInfo
     ) -> list[AddResult]:
         """Import memories with their history in one transaction. Importing them again changes nothing."""
-        from ralph.memory.lifecycle.fingerprint import fingerprint
         from ralph.memory.lifecycle.merge_import import merge_imported
         from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
@@ -139,7 +137,7 @@ class MemoryStore(MemoryReader):
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
         with self.scope.transaction():
             marks = [fingerprint(memory) for memory, _ in memories]
-            by_mark, by_id = self.find_known(marks, [memory.id for memory, _ in memories if memory.id])
+            by_mark, by_id = self.index.find_known(marks, [memory.id for memory, _ in memories if memory.id])
             for (memory, events), mark in zip(memories, marks, strict=True):
                 same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
                 known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
@@ -207,7 +205,7 @@ class MemoryStore(MemoryReader):
         from ralph.core.tokenize import tokenize
 
         title_words = dict.fromkeys(tokenize(memory.title), 1.0)
-        found = self.search_words(title_words, 20, MemoryFilter(kinds=("knowledge",)))
+        found = self.index.search_words(title_words, 20, MemoryFilter(kinds=("knowledge",)))
         return [entry for entry in map(row_to_memory, found.rows) if is_update(entry, memory)][:1]
 
     def _successor(self, memory: Memory) -> Memory:
@@ -225,12 +223,11 @@ class MemoryStore(MemoryReader):
         """Return whether a person deleted or rejected it, as opposed to a removal by a synced file."""
         if memory.state in LIVE_STATES or memory.state is MemoryState.SUPERSEDED:
             return False
-        events = [event for event in self.history(memory.id) if event.what not in ("learned again", "unlinked")]
+        events = [event for event in self.history.of(memory.id) if event.what not in ("learned again", "unlinked")]
         return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who == "person"
 
     def insert_unchecked(self, memory: Memory, change: ChangeInfo) -> Memory:
         """Insert a memory without looking for duplicates. An id that is taken is replaced by a new one."""
-        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             return self._insert(memory, fingerprint(memory), change).memory
@@ -238,65 +235,24 @@ class MemoryStore(MemoryReader):
     def _insert(self, memory: Memory, mark: str, change: ChangeInfo) -> ChangeResult:
         while not memory.id or self.find_by_id(memory.id):
             memory = replace(memory, id=new_memory_id())
-        columns = _columns(memory, mark)
-        self.scope.insert("memory", **columns)
-        self._index([columns], is_new=True)
-        self._link(memory)
-        return ChangeResult(memory=memory, event=self._event(memory.id, "added", None, None, change))
+        return ChangeResult(memory=memory, event=self._insert_one(memory, mark, change))
 
     def insert_all_unchecked(self, memories: Sequence[Memory], change: ChangeInfo) -> None:
         """Insert memories without looking for duplicates. Their ids must be free."""
-        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
 
-    def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: ChangeInfo) -> None:
-        at = now()
-        rows = [_columns(memory, mark) for memory, mark, _ in fresh]
-        self.scope.insert_many("memory", rows)
-        self._index(rows, is_new=True)
-        for memory, _, events in fresh:
-            self._link(memory)
-            self._insert_history(memory.id, events)
-        self.scope.insert_many(
-            "memory_events",
-            [
-                _event_columns(memory.id, "imported" if events else "added", None, None, change, at)
-                for memory, _, events in fresh
-            ],
-        )
-
-    def _insert_history(self, id: str, events: Sequence[MemoryEvent]) -> None:
-        """Insert the imported history of a memory, with new sequence numbers."""
-        numbers: dict[int | None, int] = {}
-        for event in events:
-            undoes = numbers.get(event.undoes)
-            rows = self.scope.query(
-                """
-                INSERT INTO memory_events (project_id, memory_id, what, was, became, who, why, at, change_id, undoes)
-                VALUES (:project_id, :id, :what, :was, :became, :who, :why, :at, :change_id, :undoes) RETURNING seq
-                """,
-                id=id,
-                **{**record_fields(event), "undoes": undoes, "memory_id": None, "seq": None},
-            )
-            numbers[event.seq] = rows[0]["seq"]
-
     # --- changing --------------------------------------------------------------------
 
-    def update(self, id: str, what: str, change: ChangeInfo, **fields: object) -> Memory:
-        """Change fields of a memory, record the change and return the new version."""
-        return self.update_with_event(id, what, change, **fields).memory
-
-    def update_with_event(self, id: str, what: str, change: ChangeInfo, **fields: object) -> ChangeResult:
-        """Change fields of a memory like `change`, and also return the event."""
+    def update(self, id: str, what: str, change: ChangeInfo, **fields: object) -> ChangeResult:
+        """Change fields of a memory and record the change."""
         from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
         with self.scope.transaction():
             known = self.get(id)
             updated = replace(known, **reset_marks_on_edit(known, fields))
-            is_rewritten = "body" in fields or "title" in fields
-            event = self._record(known, updated, what, change, is_rewritten=is_rewritten) if updated != known else None
+            event = self._record(known, updated, what, change) if updated != known else None
             return ChangeResult(memory=updated, event=event)
 
     def update_unmodified(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: ChangeInfo) -> list[Memory]:
@@ -313,17 +269,15 @@ class MemoryStore(MemoryReader):
     def credit_outcome(self, ids: Sequence[str], at: str, *, won: bool, usual_rate: float = 0.5) -> None:
         """Credit the outcome of an attempt to the memories shown to it.
 
-        `usual` is the usual success rate of attempts in this project.
+        `usual_rate` is the usual success rate of attempts in this project.
         """
         from ralph.memory.lifecycle.confidence import record_use
 
         rows = list(self.rows_in("id", ids))
         for row in rows:
             after = record_use(row_to_memory(row), at, succeeded=won, base_rate=usual_rate)
-            was_valid = matches_checksum(row)
             row |= {name: getattr(after, name) for name in _CREDIT_FIELDS}
-            if was_valid:  # a new checksum would hide the damage of a damaged row
-                row["checksum"] = checksum(row)
+            row["checksum"] = checksum(row)
         names = (*_CREDIT_FIELDS, "checksum")
         self.scope.database.execute_many(
             f"""
@@ -336,7 +290,7 @@ class MemoryStore(MemoryReader):
     def set_file_state(self, changes: Sequence[tuple[Row, str, str]]) -> None:
         """Store file fingerprints and staleness of memories, without an event because nobody decided it.
 
-        Each change is a row of `naming_files` with its new `seen` and `stale`. A memory that was modified
+        Each change is a row of `MemoryIndex.file_references` with its new `seen` and `stale`. A memory that was modified
         concurrently is skipped.
         """
         rows = [
@@ -385,85 +339,6 @@ class MemoryStore(MemoryReader):
             for known in map(row_to_memory, self.rows("origin_task = :task_id", task_id=task_id)):
                 self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
-    def _record(
-        self,
-        before: Memory,
-        after: Memory,
-        what: str,
-        change: ChangeInfo,
-        undoes: int | None = None,
-        *,
-        is_rewritten: bool = False,
-    ) -> int:
-        """Write the new version of a memory with its event, and return the event's sequence number.
-
-        `is_rewritten` means that the text was supplied by the caller, even if it equals the stored one.
-        """
-        columns = _columns(after)
-        damaged_checksum = self._checksum_if_damaged(after.id)
-        is_same_text = (before.title, before.body) == (after.title, after.body)
-        self.scope.update("memory", {"id": after.id}, columns)
-        if damaged_checksum and not is_rewritten and is_same_text:
-            # The damaged text is still in place: a valid checksum would hide that.
-            self.scope.execute(
-                "UPDATE memory SET checksum = :damaged WHERE project_id = :project_id AND id = :id",
-                damaged=damaged_checksum,
-                id=after.id,
-            )
-        if any(getattr(before, name) != getattr(after, name) for name in _INDEXED_FIELDS):
-            self._index([columns])
-        if not is_same_text:
-            seqs = self.seqs_by_id([after.id])
-            self.scope.execute(
-                "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[after.id]
-            )
-        if before.body != after.body:
-            self.scope.execute(
-                "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=after.id
-            )
-            self._link(after)
-        return self._event(after.id, what, before, after, change, undoes)
-
-    def _checksum_if_damaged(self, id: str) -> str:
-        """Return the stored checksum of a memory if it does not match, otherwise an empty string."""
-        return next((str(row["checksum"]) for row in self.rows_in("id", [id]) if not matches_checksum(row)), "")
-
-    def _event(
-        self,
-        id: str,
-        what: str,
-        before: Memory | None,
-        after: Memory | None,
-        change: ChangeInfo,
-        undoes: int | None = None,
-    ) -> int:
-        return self.scope.insert_returning_seq(
-            "memory_events", **_event_columns(id, what, before, after, change, now(), undoes)
-        )
-
-    def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
-        """Update the search index for rows of memories."""
-        from ralph.store.index import write_index
-
-        if len(rows) == 1:
-            found = self.scope.query(
-                "SELECT id, seq FROM memory WHERE project_id = :project_id AND id = :id", id=rows[0]["id"]
-            )
-            seqs = {row["id"]: row["seq"] for row in found}
-        else:
-            seqs = self.seqs_by_id([row["id"] for row in rows])
-        for row in rows:
-            row["seq"] = seqs[row["id"]]
-            row["project_id"] = self.scope.project_id
-        write_index(self.scope.database, "memory", rows, is_new=is_new)
-
-    def _link(self, memory: Memory) -> None:
-        """Store the titles that a memory links to."""
-        if "[[" not in memory.body:
-            return
-        keys = dict.fromkeys(title_key(title) for title in links_in(memory.body))
-        self.scope.insert_many("memory_links", [{"memory_id": memory.id, "title_key": key} for key in keys])
-
     # --- history ---------------------------------------------------------------------
 
     def undo(self, id: str, change: ChangeInfo, *, only: int | None = None) -> tuple[Memory, MemoryEvent]:
@@ -473,7 +348,7 @@ class MemoryStore(MemoryReader):
         """
         with self.scope.transaction():
             memory = self.get(id)
-            events = self.history(id)
+            events = self.history.of(id)
             undone = {event.undoes for event in events}
             undoable = [event for event in events if event.what not in _NOT_UNDOABLE and event.seq not in undone]
             if only is not None:
@@ -542,49 +417,3 @@ def _has_new_origin(known: Memory, new: Memory) -> bool:
     known_attempt = (known.origin_run, known.origin_task, known.origin_attempt)
     new_attempt = (new.origin_run, new.origin_task, new.origin_attempt)
     return new.origin_run is None or known_attempt != new_attempt
-
-
-def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
-    from ralph.memory.lifecycle.fingerprint import fingerprint
-
-    return to_columns(memory) | {
-        "trust": UNUSED_TRUST,
-        "title_key": title_key(memory.title),
-        "fingerprint": mark or fingerprint(memory),
-    }
-
-
-def row_fingerprint(row: Row) -> str:
-    """Return the fingerprint of the memory in a row."""
-    from ralph.memory.lifecycle.fingerprint import fingerprint
-
-    return fingerprint(row_to_memory(row))
-
-
-def _event_columns(
-    id: str,
-    what: str,
-    before: Memory | None,
-    after: Memory | None,
-    change: ChangeInfo,
-    at: str,
-    undoes: int | None = None,
-) -> dict[str, object]:
-    old = to_columns(before) if before else {}
-    new = to_columns(after) if after else {}
-    changed = [name for name in new if new[name] != old.get(name)]
-    return {
-        "memory_id": id,
-        "what": what,
-        "was": _json({name: old[name] for name in changed}) if before else None,
-        "became": _json({name: new[name] for name in changed}) if before else None,
-        "who": change.who,
-        "why": change.why,
-        "at": at,
-        "change_id": change.id,
-        "undoes": undoes,
-    }
-
-
-def _json(fields: dict[str, object]) -> str:
-    return json.dumps(fields, ensure_ascii=False)

@@ -62,3 +62,13 @@ def to_json(items: Sequence[str]) -> str:
 def from_json(stored: str) -> tuple[str, ...]:
     """Decode a stored list."""
     return tuple(_decode(stored)) if stored != "[]" else ()
+
+
+def page_conditions(order: str, before: int | None, **filters: str | None) -> tuple[str, dict[str, object]]:
+    """Return SQL conditions for the filters that are set and the cursor, and their values."""
+    values: dict[str, object] = {name: value for name, value in filters.items() if value is not None}
+    conditions = "".join(f" AND {name} = :{name}" for name in values)
+    if before is not None:
+        conditions += f" AND {order} < :before"
+        values["before"] = before
+    return conditions, values

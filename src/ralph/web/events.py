@@ -249,7 +249,7 @@ class _Watcher(threading.Thread):
         if self._watch is None or project is not self._project:
             self._close_watch()
             self._watch, self._project = project.store.watch(MEMORY_FEED, RUN_FEED), project
-            project.store.release_connection()
+            project.store.database.release_connection()
         return self._watch
 
     def _notify(self) -> None:

@@ -103,4 +103,4 @@ class FileSyncThread:
             self.problems = tuple(project.files.problems)
 
     def _update_size(self, project: Project) -> None:
-        self.is_large = project.store.memories.count() > BACKGROUND_SYNC_THRESHOLD
+        self.is_large = project.store.memories.stats.count() > BACKGROUND_SYNC_THRESHOLD

@@ -115,7 +115,7 @@ def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
         assert "> Good text." in file(again).read_text()
         assert "> Wanted." in file(again).read_text()
         assert "Good note." in (again.root / ".ralph/knowledge/note.md").read_text()
-        assert "Bad text." in str(again.store.memories.history(edited.id))
+        assert "Bad text." in str(again.store.memories.history.of(edited.id))
         assert sync(again.store, again.root).imported_count == 0
 
 

@@ -18,7 +18,7 @@ from ralph.formats.sync import sync
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
-from tests.make import set_up_project
+from tests.make import damaged_rows, set_up_project
 
 T = ChangeInfo(who="t", why="t")
 OPERATIONS = (
@@ -191,7 +191,7 @@ class World:
 
     def everything_stored(self) -> str:
         memories = list(self.store.memories.find(MemoryFilter(states=tuple(MemoryState))))
-        events = self.store.memories.events(0, 100_000)
+        events = self.store.memories.history.since(0, 100_000)
         spoiled = [path.read_text() for path in self.notes() if not path.read_text().startswith("---\n")]
         return "\n".join([*(memory.body for memory in memories), *(str(event) for event in events), *spoiled])
 
@@ -214,7 +214,7 @@ class World:
             line for line in text.split("\n") if line in self.foreign
         ]
         assert set(self.foreign) <= set(text.split("\n"))
-        assert self.store.damaged_rows() == []
+        assert damaged_rows(self.store) == []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -69,7 +69,7 @@ def test_an_edited_file_changes_its_entry_and_keeps_its_history(project: Project
 
     (memory,) = project.store.memories.all()
     assert memory.body == "Use a toolchain file."
-    assert [event.what for event in project.store.memories.history(memory.id)] == ["added", "edited"]
+    assert [event.what for event in project.store.memories.history.of(memory.id)] == ["added", "edited"]
 
 
 def test_an_updated_entry_changes_its_file_and_leaves_what_is_not_ours(project: Project) -> None:

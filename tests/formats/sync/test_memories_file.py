@@ -75,7 +75,7 @@ def test_a_hand_edit_wins_and_the_old_words_stay_in_the_history(project: Project
     sync(project.store, project.root)
 
     assert project.store.memories.get(memory.id).body == "New words."
-    assert "Old words." in (project.store.memories.history(memory.id)[-1].was or "")
+    assert "Old words." in (project.store.memories.history.of(memory.id)[-1].was or "")
     assert found_by(project.store, "new") == ["New words"]
     assert found_by(project.store, "old") == []
 
@@ -88,7 +88,7 @@ def test_when_both_sides_changed_the_person_wins_and_the_other_version_is_kept(p
     sync(project.store, project.root)
 
     assert project.store.memories.get(memory.id).body == "A person's words."
-    last = project.store.memories.history(memory.id)[-1]
+    last = project.store.memories.history.of(memory.id)[-1]
     assert last.what == "conflict"
     assert "Another worker's words." in (last.was or "")
 
@@ -222,7 +222,7 @@ def test_a_secret_in_the_file_is_not_stored_and_the_file_stays_as_it_is(project:
 
     assert bodies(project) == ["The token is [redacted]."]
     assert path(project).read_text() == text
-    assert len(project.store.memories.history("mem-1-aaaa")) == 1
+    assert len(project.store.memories.history.of("mem-1-aaaa")) == 1
 
 
 def test_a_file_that_cannot_be_used_is_a_problem_and_nothing_is_lost(project: Project, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_real_merge_conflict_loses_neither_side(project: Project) -> None:
     assert path(project).read_text() == conflicted
     assert "conflict markers" in outcome.problems[-1]
     assert project.store.memories.get(memory.id).body == "Our words."
-    events = project.store.memories.history(memory.id)
+    events = project.store.memories.history.of(memory.id)
     assert sum("Their words." in (event.became or "") for event in events) == 1
 
     path(project).write_text(conflicted.split("<<<<<<<")[0] + "> Their words.\n" + conflicted.split("\n", 20)[-1])

@@ -130,7 +130,7 @@ def test_wanted_kinds_alone_are_ranked_however_many_others_there_are(store: Stor
 
 def test_journal_entries_are_found_by_notes_files_and_the_title_of_their_task(store: Store) -> None:
     store.tasks.add(TaskDraft(title="Export the ledger"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     finish(store, *begin(store, run.id), AttemptOutcome.DONE, notes="Used the csv module.", files=("billing/table.py",))
 
     for query in ("csv", "ledger export", "billing/table.py"):
@@ -140,7 +140,7 @@ def test_journal_entries_are_found_by_notes_files_and_the_title_of_their_task(st
 
 def test_the_same_failure_elsewhere_is_found_whatever_the_task_says(store: Store) -> None:
     other = store.tasks.add(TaskDraft(title="Export the ledger"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, AttemptOutcome.FAILED, report=replace(a_report(attempt), fingerprint="f-1"))
 

@@ -18,7 +18,7 @@ def journal(store: Store, count: int, notes: str, task: str = "Something else") 
     """Make a run of so many failed attempts with the same notes; give its id."""
     if task not in [one.title for one in store.tasks.all()]:
         store.tasks.add(TaskDraft(title=task))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     for n in range(count):
         finish(store, *begin(store, run.id), AttemptOutcome.FAILED, notes=f"{notes} {n}")
     return run.id
@@ -59,7 +59,7 @@ def test_a_rare_word_far_down_in_a_task_finds_what_was_noted(store: Store) -> No
 
 def test_failures_of_other_tasks_are_told_when_they_are_the_same_or_about_the_same(store: Store) -> None:
     other = store.tasks.add(TaskDraft(title="Export the ledger"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     task, attempt = begin(store, run.id)
     report = replace(a_report(attempt), why="the ledger export loses umlauts", fingerprint="same")
     finish(store, task, attempt, AttemptOutcome.FAILED, report=report)
@@ -108,7 +108,7 @@ def test_a_memory_with_hardly_a_word_in_common_is_not_shown(store: Store) -> Non
 
 def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
     first = store.tasks.add(TaskDraft(title="first"))
-    run = store.attempts.start_run("test")
+    run = store.runs.start("test")
     finish(store, *begin(store, run.id), AttemptOutcome.DONE, TaskStatus.DONE, notes="Reads bytes.")
     whole = store.tasks.add(TaskDraft(title="whole"))
     task = store.tasks.add(TaskDraft(title="part", parent_id=whole.id, needs=(first.id,)))
@@ -123,7 +123,7 @@ def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
 
 
 def prompt(project: Project, id: str, config: Config) -> Prompt:
-    metrics = project.store.attempts.metrics(id)
+    metrics = project.store.stats.metrics(id)
     task = project.store.tasks.get(id)
     return prepare_attempt(project.store, config, task, metrics, run_id="", iteration=1, attempt_number=2).prompt
 
@@ -133,7 +133,7 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
     for n in range(6):
         memory = a_memory(f"Parser {n}", "parser " * 60, id=f"mem-1-{n:04}", tags=("parser",))
         remember(project.store, memory)
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     attempt = begin(project.store, run.id)[1]
     finish(project.store, project.store.tasks.get(task.id), attempt, AttemptOutcome.FAILED, report=a_report(attempt))
 
@@ -152,7 +152,7 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
 
 def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
     task = project.tasks.add("A")
-    run = project.store.attempts.start_run("test")
+    run = project.store.runs.start("test")
     for outcome in (AttemptOutcome.DONE, AttemptOutcome.FAILED, AttemptOutcome.FAILED, AttemptOutcome.FAILED):
         finish(project.store, *begin(project.store, run.id), outcome, difficulty=Difficulty.HARD)
 
@@ -160,4 +160,4 @@ def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
 
     assert "Last 4 attempts in this project: 25% done, 75% failed" in text
     assert "Attempt 5 at this task, 3 failed in a row" in text
-    assert project.store.attempts.metrics(task.id).difficulty is Difficulty.HARD
+    assert project.store.stats.metrics(task.id).difficulty is Difficulty.HARD

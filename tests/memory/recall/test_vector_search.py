@@ -82,7 +82,7 @@ def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) ->
     assert vector_search.embed_missing(filled) == 0
     near = vector_search.find_similar(filled, RecallContext(title="invoices are printed", at=now()))
     assert near
-    first = filled.memories.seqs_by_id(["mem-1-0000"])["mem-1-0000"]
+    first = filled.memories.index.seqs_by_id(["mem-1-0000"])["mem-1-0000"]
     assert near.nearest(1) == [first]
 
 
@@ -141,7 +141,7 @@ def test_without_wish_or_extra_nothing_is_started(
 
 def test_a_damaged_vector_is_passed_over_and_made_anew(filled: Store) -> None:
     vector_search.embed_missing(filled)
-    seqs = filled.memories.seqs_by_id(["mem-1-0001", "mem-1-0002"])
+    seqs = filled.memories.index.seqs_by_id(["mem-1-0001", "mem-1-0002"])
     for seq, damage in zip(seqs.values(), (b"", b"\1\2"), strict=True):
         filled.scope.execute(
             "UPDATE memory_vectors SET vector = :v WHERE project_id = :project_id AND seq = :seq", v=damage, seq=seq

@@ -14,6 +14,7 @@ from ralph.store import open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.maintenance import backup
 from ralph.store.maintenance.check import check_database
+from tests.make import damaged_rows
 from tests.store.make import an_old_database, failures_found_by, found_by, notes_found_by
 
 pytestmark = pytest.mark.sqlite
@@ -28,8 +29,8 @@ def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(tmp_path
 
     store = open_store(str(path))
 
-    assert store.memories.count() == 700
-    assert store.damaged_rows() == []
+    assert store.memories.stats.count() == 700
+    assert damaged_rows(store) == []
     assert store.memories.find_by_id("mem-3-0000") is not None
     assert {row["fingerprint"] for row in store.database.query("SELECT fingerprint FROM memory")} != {""}
     assert store.database.query("PRAGMA user_version")[0]["user_version"] == SCHEMA_VERSION
@@ -51,7 +52,7 @@ def test_all_of_an_older_database_is_found_by_its_words(tmp_path: Path, version:
     assert counts == [700, 700, 1, 1]
     assert found_by(store, "Title 642", 1) == ["Title 642"]
     assert len(found_by(store, "encoders", 1_000)) == 700
-    assert store.memories.seqs_naming_files(["src/old.py"], 5) == [700, 699, 698, 697, 696]
+    assert store.memories.index.seqs_naming_files(["src/old.py"], 5) == [700, 699, 698, 697, 696]
     assert notes_found_by(store, "zebras") == ["The zebra is in the export."]
     assert notes_found_by(store, "mending exporters") == ["The zebra is in the export."]
     assert failures_found_by(store, "build error") == ["The semicolon was missing."]

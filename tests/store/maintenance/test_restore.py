@@ -19,7 +19,7 @@ from ralph.store.maintenance.backup import make_backup
 from ralph.store.maintenance.check import check_database, open_read_only
 from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, recover_memories, restore
 from ralph.store.tasks import TaskDraft
-from tests.make import a_memory
+from tests.make import a_memory, damaged_rows
 from tests.store.make import (
     LEARNED,
     a_database,
@@ -57,7 +57,7 @@ def test_the_newest_backup_comes_back_and_the_damaged_original_is_kept(path: Pat
     assert done.skipped == ()
     assert check_database(str(path), deep=True).problems == ()
     store = open_store(str(path))
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
     assert sorted(task.title for task in store.tasks.all()) == sorted(f"Task {n}" for n in range(30))
     store.close()
 
@@ -220,10 +220,10 @@ def test_intact_memories_are_taken_over_from_a_damaged_database_with_their_histo
     assert titles(path)[-2:] == ["Fact 20", "Fact 22"]
     store = open_store(str(path))
     newest = store.memories.all()[-1]
-    assert [event.what for event in store.memories.history(newest.id)] == ["added"]
+    assert [event.what for event in store.memories.history.of(newest.id)] == ["added"]
     assert found_by(store, "22") == ["Fact 22"]
     learn(store, "Fact 23")
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []
     store.close()
 
 
@@ -292,8 +292,8 @@ def test_a_database_of_an_older_version_is_checked_backed_up_and_brought_back(tm
 
     assert made.schema == version
     store = open_store(str(path))
-    assert store.memories.count() == 20
-    assert store.damaged_rows() == []
+    assert store.memories.stats.count() == 20
+    assert damaged_rows(store) == []
     assert found_by(store, "Title 7", 1) == ["Title 7"]
     assert notes_found_by(store, "zebra") == ["The zebra is in the export."]
     assert failures_found_by(store, "semicolons") == ["The semicolon was missing."]

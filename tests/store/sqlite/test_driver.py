@@ -15,6 +15,7 @@ from ralph.store import create_store, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.maintenance import migrate
 from ralph.store.sqlite.driver import open_sqlite
+from tests.make import damaged_rows
 
 pytestmark = pytest.mark.sqlite
 
@@ -50,7 +51,7 @@ def test_many_processes_may_make_the_same_database_at_once(tmp_path: Path) -> No
 
     assert len(answers) == 1
     assert all(process.returncode == 0 for process in started)
-    assert open_store(str(tmp_path / "r.db")).damaged_rows() == []
+    assert damaged_rows(open_store(str(tmp_path / "r.db"))) == []
 
 
 def test_a_migration_that_fails_changes_nothing_and_can_be_run_again(
@@ -143,4 +144,4 @@ except StoreError as error:
     assert int(acknowledged) > 5
     store = open_store(str(tmp_path / "r.db"))
     assert len(store.tasks.all()) == int(acknowledged)
-    assert store.damaged_rows() == []
+    assert damaged_rows(store) == []

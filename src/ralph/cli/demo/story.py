@@ -195,7 +195,7 @@ class _Listener:
         store = self._project.store
         attempt = store.attempts.latest(1)[0]
         assert attempt.task_id is not None
-        reports = store.attempts.reports(MAX_ATTEMPTS_READ, task=attempt.task_id)
+        reports = store.failures.latest(MAX_ATTEMPTS_READ, task=attempt.task_id)
         shown = [store.memories.get(id) for id in attempt.shown]
         why = [_first_error(report.why) for report in reports if report.attempt_number == attempt.number]
         return DemoAttempt(

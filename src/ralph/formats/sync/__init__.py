@@ -61,7 +61,9 @@ def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
     if store.has_multiple_checkouts:
         return {}
     written = SyncState(store.scope).synced_memories()
-    return {row["id"]: written[row["id"]] for row in store.memories.texts_of_kinds(kinds) if row["id"] in written}
+    return {
+        row["id"]: written[row["id"]] for row in store.memories.listing.texts_of_kinds(kinds) if row["id"] in written
+    }
 
 
 def sync(store: Store, root: Path | str) -> SyncResult:
@@ -80,12 +82,12 @@ def sync(store: Store, root: Path | str) -> SyncResult:
     # The transaction also keeps other Ralph processes from writing the files.
     with store.transaction():
         for _ in range(MAX_PASSES):
-            before = store.memories.last_event_seq()
+            before = store.memories.history.last_event_seq()
             targets = [target(store, disk, change) for target in (MemoriesFileSync, KnowledgeFolderSync)]
             for target in targets:
                 target.sync()
             done += targets
-            if store.memories.last_event_seq() == before:
+            if store.memories.history.last_event_seq() == before:
                 break  # otherwise an edit in one file may have moved a memory to the other
         disk.finish()
     return SyncResult(

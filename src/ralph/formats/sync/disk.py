@@ -77,7 +77,7 @@ class SyncedFiles:
 
     def is_stale(self) -> bool:
         """Return whether a file or the store has changed since the last sync."""
-        return (self._store.memories.last_event_seq(), self.fingerprint()) != self._last_sync
+        return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
 
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
@@ -189,7 +189,7 @@ class SyncedFiles:
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.sync_state.record_sync(self._store.memories.last_event_seq(), fingerprint)
+        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:

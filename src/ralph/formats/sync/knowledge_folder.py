@@ -177,7 +177,7 @@ class KnowledgeFolderSync:
         key = title_key(note.title)
         if key in self._without_file:
             return self._without_file.pop(key)
-        known = self._memories.by_title(note.title, MemoryState.PRUNED)
+        known = self._memories.index.by_title(note.title, MemoryState.PRUNED)
         return known.id if known else ""
 
     def _record_file_version(self, restored: Memory, note: KnowledgeNote, path: str) -> None:

@@ -113,7 +113,7 @@ class MemoriesFileSync:
         self, entries: dict[str, MarkdownEntry], unread: set[str], is_emptied: bool
     ) -> tuple[dict[str, str | None], list[MarkdownEntry], list[str]]:
         """Update the store; return the synced texts by id, the entries to write and the ids to remove from the file."""
-        known = {header_id(row["id"]): row for row in self._memories.texts_of_kinds(tuple(SECTION_HEADINGS))}
+        known = {header_id(row["id"]): row for row in self._memories.listing.texts_of_kinds(tuple(SECTION_HEADINGS))}
         synced_texts: dict[str, str | None] = {}
         put: list[MarkdownEntry] = []
         remove: list[str] = []
@@ -231,7 +231,7 @@ class MemoriesFileSync:
         if is_ours:
             return False
         body = _fields(entry)["body"]
-        return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history(id))
+        return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history.of(id))
 
 
 def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:

@@ -82,7 +82,7 @@ def rank_memories(
     context = _with_time(context)
     query = build_query(context)
     memories = store.memories
-    result = memories.search_words(query.words, MAX_CANDIDATES, filter)
+    result = memories.index.search_words(query.words, MAX_CANDIDATES, filter)
     ranking = Ranking(context, query, result.word_counts, result.total)
     ranking.add(result.rows)
     if by_meaning:
@@ -90,15 +90,17 @@ def rank_memories(
     if not ranking.hits:
         return []
     best = ranking.top(EXPANDED_HITS)
-    pairs = memories.neighbor_pairs([hit.row["seq"] for hit in best])
-    links = memories.linked_pairs([hit.row["id"] for hit in best])
+    pairs = memories.index.neighbor_pairs([hit.row["seq"] for hit in best])
+    links = memories.index.linked_pairs([hit.row["id"] for hit in best])
     related = [seq for pair in (*pairs, *links) for seq in pair]
-    related += memories.seqs_naming_files(ranking.top_files()[:EXPANDED_FILES], MEMORIES_PER_FILE)
-    ranking.add(memories.rows_with_words([seq for seq in dict.fromkeys(related) if seq not in ranking.hits], filter))
+    related += memories.index.seqs_naming_files(ranking.top_files()[:EXPANDED_FILES], MEMORIES_PER_FILE)
+    ranking.add(
+        memories.index.rows_with_words([seq for seq in dict.fromkeys(related) if seq not in ranking.hits], filter)
+    )
     ranking.score_shared_files()
     ranking.score_metadata()
     if context.failure:
-        ranking.score_failures(store.attempts.tasks_with_failure(context.failure))
+        ranking.score_failures(store.failures.tasks_with(context.failure))
     ranking.score_links(links)
     ranking.score_neighbors(pairs)
     return ranking.top(len(ranking.hits))
@@ -110,7 +112,7 @@ def _add_nearest(store: Store, context: RecallContext, wanted: MemoryFilter | No
     nearness = find_similar(store, context)
     if nearness:
         nearest = nearness.with_current_vector([seq for seq in nearness.nearest() if seq not in ranking.hits])
-        ranking.add(store.memories.rows_with_words(nearest, wanted))
+        ranking.add(store.memories.index.rows_with_words(nearest, wanted))
         ranking.score_similarity(nearness.similarity_of(nearness.with_current_vector(ranking.hits)))
 
 
@@ -125,9 +127,7 @@ def find_similar_attempts(
     """Return journal entries similar to a context, best first, excluding one run."""
     from ralph.store.attempts import row_to_attempt
 
-    hits = _rank_by_words(
-        context, lambda words: store.attempts.search_journal(words, MAX_JOURNAL_CANDIDATES, exclude_run)
-    )
+    hits = _rank_by_words(context, lambda words: store.attempts.search(words, MAX_JOURNAL_CANDIDATES, exclude_run))
     return [row_to_attempt(hit.row) for hit in hits if hit.evidence >= min_evidence][:limit]
 
 
@@ -138,13 +138,11 @@ def find_similar_failures(
 
     Error texts are not compared word by word, because all stack traces have words in common.
     """
-    from ralph.store.attempts import row_to_failure_report
+    from ralph.store.failures import row_to_failure_report
 
-    same = store.attempts.same_failures(context.failure, limit, exclude_task) if context.failure else []
+    same = store.failures.with_fingerprint(context.failure, limit, exclude_task) if context.failure else []
     subject = replace(context, errors=())
-    hits = _rank_by_words(
-        subject, lambda words: store.attempts.search_failures(words, MAX_JOURNAL_CANDIDATES, exclude_task)
-    )
+    hits = _rank_by_words(subject, lambda words: store.failures.search(words, MAX_JOURNAL_CANDIDATES, exclude_task))
     similar = [row_to_failure_report(hit.row) for hit in hits if hit.evidence >= MIN_EVIDENCE][:limit]
     return list(dict.fromkeys((*same, *similar)))[:limit]
 

@@ -64,7 +64,7 @@ def gather_context(
         handovers=tuple(
             one for one, _ in trail if one.handed_to and (one.outcome is AttemptOutcome.DONE or not with_memory)
         ),
-        recent_outcomes=tuple(attempts.recent_outcomes(config.models.window)),
+        recent_outcomes=tuple(store.stats.recent_outcomes(config.models.window)),
     )
     return _add_memory(store, known, config, hat) if with_memory else known
 
@@ -93,13 +93,13 @@ def recall_query(
 
 def next_context(store: Store, task_id: str) -> RecallContext:
     """Return the recall query of the next attempt at a task."""
-    reports = store.attempts.reports(MAX_REPORTS, task=task_id)
+    reports = store.failures.latest(MAX_REPORTS, task=task_id)
     return recall_query(store, store.tasks.get(task_id), run_id=running_id(store), reports=reports)
 
 
 def running_id(store: Store) -> str:
     """Return the id of the active run, or an empty string."""
-    runs = store.attempts.runs(1)
+    runs = store.runs.latest(1)
     return runs[0].id if runs and runs[0].ended_at is None else ""
 
 
@@ -123,7 +123,7 @@ def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tupl
 def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) -> PromptContext:
     task, attempts = known.task, store.attempts
     is_retry = known.attempt_number > 1
-    reports = attempts.reports(MAX_REPORTS, task=task.id) if is_retry else []
+    reports = store.failures.latest(MAX_REPORTS, task=task.id) if is_retry else []
     interrupted = attempts.latest(3, task=task.id, outcome=AttemptOutcome.INTERRUPTED) if is_retry else []
     context = recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()

@@ -72,7 +72,7 @@ _ADDED_IN_2 = ("state_reason", "success_rate", "support", "validated_at", "finge
 
 def _add_fingerprints(database: Database) -> None:
     """Set the fingerprint of every memory and extend its checksum to the new columns; damaged rows stay as they are."""
-    from ralph.store.memories import row_fingerprint
+    from ralph.store.memory_writer import row_fingerprint
 
     last = 0
     while rows := database.query("SELECT * FROM memory WHERE seq > :last ORDER BY seq LIMIT 500", last=last):

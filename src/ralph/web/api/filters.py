@@ -105,7 +105,7 @@ def resolve_types(project: Project, types: list[str]) -> tuple[str, ...]:
         InvalidValueError: If a type is unknown.
     """
     try:
-        return tuple(check_type(one, lambda: project.store.memories.counts("kind")) for one in types)
+        return tuple(check_type(one, lambda: project.store.memories.stats.counts("kind")) for one in types)
     except UsageError as error:
         raise InvalidValueError(f"type: {error}") from None
 

@@ -75,7 +75,7 @@ def watch_run(project: Project, id: str, query: LiveOutputQuery) -> LiveOutput:
 
     Call it again with the returned `offset`. Old runs and runs on other machines have no output.
     """
-    return LiveOutput(*run_log.poll_events(project.directory, project.store.attempts.run(id), query.offset))
+    return LiveOutput(*run_log.poll_events(project.directory, project.store.runs.get(id), query.offset))
 
 
 @runs.get("/api/attempts")

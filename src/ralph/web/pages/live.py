@@ -33,7 +33,7 @@ def show_live(project: Project, query: LivePageQuery) -> PageView:
     view = project.runs.get(run.id)
     attempts = project.journal.attempts(Page(limit=MAX_LIVE_ATTEMPTS), run=run.id)
     running = project.store.attempts.running()
-    unfinished = [one for one in project.store.attempts.runs(LATEST_RUNS) if one.ended_at is None and one.id != run.id]
+    unfinished = [one for one in project.store.runs.latest(LATEST_RUNS) if one.ended_at is None and one.id != run.id]
     others = [
         one for one in unfinished if run_log.is_run_active(one, [each for each in running if each.run_id == one.id])
     ]

@@ -45,7 +45,7 @@ def show_overview(project: Project) -> PageView:
     project.files.check()
     overview = project.overview(MAX_TASKS_PER_SECTION)
     attempts = project.journal.attempts(Page(limit=LATEST_ATTEMPTS))
-    states = project.store.memories.counts("state")
+    states = project.store.memories.stats.counts("state")
     lift = project.stats.lift()
     runs = project.stats.runs()[::-1]
     memory = project.stats.memory()

@@ -108,7 +108,9 @@ def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
     cursor = encode_cursor(listed.next)
     drawn = _worth_drawing(project.tasks.graph(MAX_GRAPH_TASKS, feature=feature).tasks)
     drawing = layout_graph([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
-    ready = project.store.tasks.filter_ready(one.id for one in (*listed, *drawn) if one.status is TaskStatus.PENDING)
+    ready = project.store.tasks.progress.filter_ready(
+        one.id for one in (*listed, *drawn) if one.status is TaskStatus.PENDING
+    )
     looks = {task.id: display_status(task, ready) for task in (*listed, *drawn)}
     names = project.store.tasks.get_many(id for task in listed if looks[task.id] == "waiting" for id in task.needs)
 
@@ -128,7 +130,7 @@ def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
             if cursor
             else "",
             "found": _status_total(query.status, counts, ready_count),
-            "total": in_scope if feature is None else sum(project.store.tasks.counts().values()),
+            "total": in_scope if feature is None else sum(project.store.tasks.progress.counts().values()),
             "looks": looks,
             "names": names,
             "finished": {task.id for task in names.values() if task.status is TaskStatus.DONE},
@@ -155,7 +157,7 @@ def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
     reports = {(one.run_id, one.iteration): one for one in project.journal.failures_of(id)}
     parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
     related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
-    ready = project.store.tasks.filter_ready(one.id for one in related if one.status is TaskStatus.PENDING)
+    ready = project.store.tasks.progress.filter_ready(one.id for one in related if one.status is TaskStatus.PENDING)
     return PageView(
         template="task.html",
         values={

@@ -23,8 +23,8 @@ OUTCOMES = (
 def attempt(store: Store, count: int, tasks: int = 5, **fields: object) -> str:
     """Add attempts of all sorts at some tasks, in a run of their own; give its id."""
     known = store.tasks.all() or store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(tasks)])
-    run = store.attempts.start_run("test")
-    numbers = {task.id: store.attempts.metrics(task.id).total_attempts for task in known}
+    run = store.runs.start("test")
+    numbers = {task.id: store.stats.metrics(task.id).total_attempts for task in known}
     with store.transaction():
         for n in range(count):
             task = known[n % len(known)]
@@ -65,7 +65,7 @@ def counted(store: Store, **wanted: object) -> list[tuple[object, ...]]:
 def summed(store: Store, **wanted: str | int) -> list[tuple[object, ...]]:
     return [
         (row["model"], row["outcome"], row["attempts"], row["seconds"], row["tokens_in"])
-        for row in store.sums.group_by("model", "outcome", **wanted)
+        for row in store.stats.group_by("model", "outcome", **wanted)
     ]
 
 
@@ -77,25 +77,25 @@ def test_attempts_are_summed_by_model_and_outcome(store: Store) -> None:
 
 
 def test_one_sum_can_be_asked_for_of_all(store: Store) -> None:
-    assert store.sums.group_by() == []
+    assert store.stats.group_by() == []
 
     attempt(store, 45)
 
-    assert store.sums.group_by() == [
+    assert store.stats.group_by() == [
         {"attempts": 45, "seconds": 67.5, "cost_usd": 11.25, "tokens_in": 3800, "tokens_out": 450}
     ]
 
 
 def test_what_cannot_be_asked_for_is_refused(store: Store) -> None:
     with pytest.raises(AssertionError):
-        store.sums.group_by("notes")
+        store.stats.group_by("notes")
 
 
 def test_a_hand_over_got_nothing_done_yet(store: Store) -> None:
     attempt(store, 20, outcome=AttemptOutcome.DONE, handed_to="")
     attempt(store, 20, outcome=AttemptOutcome.DONE, handed_to="planner")
 
-    totals = store.attempts.totals()
+    totals = store.stats.totals()
 
     assert (totals["attempts"], totals["done"], totals["failed"]) == (40, 20, 0)
 
@@ -106,7 +106,7 @@ def test_a_deleted_task_takes_its_attempts_out_of_the_sums(store: Store) -> None
     store.tasks.delete(store.tasks.all()[0].id)
 
     assert summed(store) == counted(store)
-    assert store.attempts.totals()["attempts"] == 48
+    assert store.stats.totals()["attempts"] == 48
 
 
 def test_projects_do_not_share_sums(store: Store) -> None:
@@ -114,25 +114,25 @@ def test_projects_do_not_share_sums(store: Store) -> None:
     attempt(store, 60)
     attempt(other, 30)
 
-    assert store.attempts.totals()["attempts"] == 60
-    assert other.attempts.totals()["attempts"] == 30
+    assert store.stats.totals()["attempts"] == 60
+    assert other.stats.totals()["attempts"] == 30
 
 
 def test_runs_are_summed_one_by_one(store: Store) -> None:
     oldest, newest = attempt(store, 10), attempt(store, 20)
 
-    found = store.sums.by_run([newest, oldest])
+    found = store.stats.by_run([newest, oldest])
 
     assert {run: row["attempts"] for run, row in found.items()} == {newest: 20, oldest: 10}
     assert (found[oldest]["done"], found[oldest]["failed"], found[oldest]["tokens_out"]) == (1, 6, 100)
-    assert store.sums.by_run([]) == {}
+    assert store.stats.by_run([]) == {}
 
 
 def test_only_what_chance_decided_about_is_a_trial(store: Store) -> None:
     attempt(store, 10)
     attempt(store, 10, holdout=0.2)
 
-    trials = store.sums.holdout_trials()
+    trials = store.stats.holdout_trials()
 
     assert len(trials) == 8  # two were interrupted
     assert {trial.holdout for trial in trials} == {0.2}
@@ -145,15 +145,15 @@ def test_memories_are_summed_by_kind_and_hour_and_ranked_by_their_outcomes(store
         at = f"2026-01-01T0{n // 2}:00:00.000Z"
         remember(store, a_memory(f"Fact {n}", f"Body {n}", kind=kind, uses=9, wins=wins, losses=losses, created_at=at))
 
-    kinds, hours = store.sums.memories_by_kind(), store.sums.memories_by_hour()
+    kinds, hours = store.memories.stats.by_kind(), store.memories.stats.by_hour()
 
     assert [(row["kind"], row["memories"], row["shown"], row["wins"], row["losses"]) for row in kinds] == [
         ("fix", 2, 18, 10, 0),
         ("pitfall", 2, 18, 3, 7),
     ]
     assert [(row["hour"], row["memories"]) for row in hours] == [("2026-01-01T00", 2), ("2026-01-01T01", 2)]
-    assert [row["title"] for row in store.sums.memories_by_success(5, helped=True)] == ["Fact 0", "Fact 1"]
-    assert [row["title"] for row in store.sums.memories_by_success(5, helped=False)] == ["Fact 2"]
+    assert [row["title"] for row in store.memories.stats.by_success(5, helped=True)] == ["Fact 0", "Fact 1"]
+    assert [row["title"] for row in store.memories.stats.by_success(5, helped=False)] == ["Fact 2"]
 
 
 def test_tasks_are_counted_by_status(store: Store) -> None:
@@ -162,10 +162,10 @@ def test_tasks_are_counted_by_status(store: Store) -> None:
     for id in (first, second):
         store.tasks.set_status(id, TaskStatus.DONE, TaskStatus)
 
-    assert store.tasks.counts() == {TaskStatus.DONE: 2, TaskStatus.PENDING: 10}
+    assert store.tasks.progress.counts() == {TaskStatus.DONE: 2, TaskStatus.PENDING: 10}
     store.tasks.add(TaskDraft(title="Later"))
     store.tasks.set_status(third, TaskStatus.BLOCKED, TaskStatus)
     store.tasks.set_status(first, TaskStatus.PENDING, TaskStatus)
-    assert store.tasks.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.DONE: 1, TaskStatus.PENDING: 11}
+    assert store.tasks.progress.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.DONE: 1, TaskStatus.PENDING: 11}
     store.tasks.delete(second)
-    assert store.tasks.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.PENDING: 11}
+    assert store.tasks.progress.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.PENDING: 11}

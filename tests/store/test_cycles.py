@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.store.graph import find_cycle
+from ralph.store.cycles import find_cycle
 
 
 def alone(ids: str) -> dict[str, str | None]:

@@ -1,0 +1,113 @@
+"""Store for runs."""
+
+from __future__ import annotations
+
+from ralph.core.errors import NotFoundError
+from ralph.core.records import ResourceUsage, Run, new_run_id, now
+from ralph.store.index import reindex_outdated
+from ralph.store.rows import to_columns, to_record
+from ralph.store.run_events import RunEventFeed
+from ralph.store.stats import OUTSIDE_AGENT, USAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.store.database import ProjectScope, Row
+
+
+class RunStore:
+    """Runs of a project."""
+
+    def __init__(self, scope: ProjectScope) -> None:
+        self._scope = scope
+        self._events = RunEventFeed(scope)
+
+    def start(self, agent: str, options: str = "") -> Run:
+        """Create a run. `options` are its options as JSON."""
+        run = Run(id=new_run_id(), agent=agent, started_at=now(), options=options)
+        with self._scope.transaction():
+            self._scope.insert("runs", **to_columns(run))
+            self._events.publish_run("run_started", run.id)
+        return run
+
+    def resume(self, id: str, options: str) -> Run:
+        """Reopen a run that has ended. Its iterations continue to be numbered."""
+        with self._scope.transaction():
+            self.get(id)
+            self._scope.execute(
+                """
+                UPDATE runs SET ended_at = NULL, ending = '', options = :options
+                WHERE project_id = :project_id AND id = :id
+                """,
+                id=id,
+                options=options,
+            )
+            self._events.publish_run("run_started", id)
+        return self.get(id)
+
+    def end(self, id: str, ending: str, seconds: float | None = None) -> None:
+        """Record why a run stopped and its total working time in seconds."""
+        with self._scope.transaction():
+            self._scope.execute(
+                """
+                UPDATE runs SET ended_at = :at, ending = :ending, seconds = COALESCE(:seconds, seconds)
+                WHERE project_id = :project_id AND id = :id
+                """,
+                id=id,
+                at=now(),
+                ending=ending,
+                seconds=seconds,
+            )
+            self._events.publish_run("run_ended", id)
+            self._events.trim()
+        reindex_outdated(self._scope)
+        self._scope.database.optimize_indexes()
+
+    def get(self, id: str) -> Run:
+        """Return a run, or raise `NotFoundError`."""
+        rows = self._scope.query("SELECT * FROM runs WHERE project_id = :project_id AND id = :id", id=id)
+        if not rows:
+            raise NotFoundError("Run", id)
+        return _run(rows[0])
+
+    def latest(self, limit: int, before: str = "") -> list[Run]:
+        """Return the latest runs, newest first, or those before a run. Finished runs without iterations are skipped."""
+        paging = "AND seq < (SELECT seq FROM runs WHERE project_id = :project_id AND id = :before)" if before else ""
+        rows = self._scope.query(
+            f"""
+            SELECT * FROM runs WHERE project_id = :project_id AND (iterations > 0 OR ended_at IS NULL)
+                AND agent <> :outside {paging}
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+            outside=OUTSIDE_AGENT,
+            **({"before": before} if before else {}),
+        )
+        return [_run(row) for row in rows]
+
+    def changed_between(self, since: int, until: int) -> list[Run]:
+        """Return the runs changed by the events after `since`, up to and including `until`."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM runs WHERE project_id = :project_id AND id IN (
+                SELECT run_id FROM run_events WHERE project_id = :project_id AND seq > :since AND seq <= :until
+            )
+            """,
+            since=since,
+            until=until,
+        )
+        return [_run(row) for row in rows]
+
+    def usage(self, run: str) -> ResourceUsage:
+        """Return the resources used by the attempts of a run."""
+        rows = self._scope.query(
+            f"""
+            SELECT COUNT(*) AS iterations, {USAGE}
+            FROM attempts WHERE project_id = :project_id AND run_id = :run
+            """,
+            run=run,
+        )
+        return to_record(ResourceUsage, rows[0], {})
+
+
+def _run(row: Row) -> Run:
+    return to_record(Run, row, {})

@@ -1,0 +1,251 @@
+"""Statistics over the attempts of a project."""
+
+from __future__ import annotations
+
+from ralph.core.errors import NotFoundError
+from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, Difficulty, ResourceUsage, TaskMetrics
+from ralph.store.rows import to_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralph.core.records import Attempt, Task
+    from ralph.memory.lifecycle.lift import Trial
+    from ralph.store.database import ProjectScope, Row
+
+OUTSIDE_AGENT = "outside"
+"""Agent name of runs that hold only reported work from outside the loop."""
+
+MAX_COUNTED = 1_000
+"""Maximum number of attempts that `count_since` looks at."""
+SUCCESS_RATE_WINDOW = 100
+"""Number of latest attempts from which the usual success rate is computed."""
+SUCCESS_RATE_PRIOR = 4
+"""Weight of the prior in the usual success rate, in attempts."""
+USAGE = """
+    COUNT(CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 END) AS done, COALESCE(SUM(seconds), 0) AS seconds,
+    COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(tokens_in), 0) + COALESCE(SUM(tokens_out), 0) AS tokens
+"""
+"""Columns of `ResourceUsage` over attempts."""
+
+_COLUMNS = {
+    "model": "COALESCE(model, '')",
+    "hat": "hat",
+    "task_kind": "task_kind",
+    "difficulty": "COALESCE(difficulty, '')",
+    "outcome": "CASE WHEN excused = 1 THEN 'interrupted' ELSE COALESCE(outcome, '') END",
+    "is_handover": "CASE WHEN handed_to <> '' AND outcome = 'done' THEN 1 ELSE 0 END",
+    "with_memory": "with_memory",
+}
+"""Columns by which attempts can be grouped, with their SQL expressions."""
+_MEASURES = {
+    "attempts": ("1", "BIGINT"),
+    "seconds": ("seconds", "DOUBLE PRECISION"),
+    "cost_usd": ("cost_usd", "DOUBLE PRECISION"),
+    "tokens_in": ("COALESCE(tokens_in, 0)", "BIGINT"),
+    "tokens_out": ("COALESCE(tokens_out, 0)", "BIGINT"),
+}
+"""Summed values, with their SQL expressions and the type of the sum."""
+_ZEROS = {name: 0 if kind == "BIGINT" else 0.0 for name, (_, kind) in _MEASURES.items()}
+
+_SUMS = ", ".join(f"CAST(SUM({name}) AS {kind}) AS {name}" for name, (_, kind) in _MEASURES.items())
+_SELECTED = ", ".join(
+    f"{sql} AS {name}" for name, sql in (*_COLUMNS.items(), *((name, sql) for name, (sql, _) in _MEASURES.items()))
+)
+
+
+class StatsStore:
+    """Statistics over the attempts of a project."""
+
+    def __init__(self, scope: ProjectScope) -> None:
+        self._scope = scope
+
+    def group_by(self, *columns: str, **filters: str | int) -> list[Row]:
+        """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `filters`.
+
+        Columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values, such as
+        the outcome of a running attempt, are empty strings.
+        """
+        unknown = {*columns, *filters} - _COLUMNS.keys()
+        assert not unknown, unknown
+        names = "".join(f"{name}, " for name in columns)
+        conditions = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in filters)
+        order = f"GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
+        rows = self._scope.query(
+            f"""
+            SELECT {names}{_SUMS} FROM (
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id{conditions}
+            ) AS one {order}
+            """,
+            **filters,
+        )
+        return [row for row in rows if row["attempts"]]
+
+    def by_run(self, runs: Sequence[str]) -> dict[str, Row]:
+        """Return the totals of each run: attempts, done, failed, seconds, cost and tokens."""
+        if not runs:
+            return {}
+        values = {f"run_{n}": run for n, run in enumerate(runs)}
+        rows = self._scope.query(
+            f"""
+            SELECT run_id, outcome, is_handover, {_SUMS} FROM (
+                SELECT run_id, {_SELECTED} FROM attempts
+                WHERE project_id = :project_id AND run_id IN ({", ".join(f":{key}" for key in values)})
+            ) AS one GROUP BY run_id, outcome, is_handover
+            """,
+            **values,
+        )
+        return {run: add_up([row for row in rows if row["run_id"] == run]) for run in runs}
+
+    def run_by_model(self, run: str) -> list[Row]:
+        """Return the totals of a run, grouped by model, outcome and handover."""
+        return self._scope.query(
+            f"""
+            SELECT model, outcome, is_handover, {_SUMS} FROM (
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND run_id = :run
+            ) AS one GROUP BY model, outcome, is_handover
+            """,
+            run=run,
+        )
+
+    def holdout_trials(self) -> list[Trial]:
+        """Return the attempts of the holdout experiment, except interrupted ones."""
+        from ralph.memory.lifecycle.lift import Trial
+
+        rows = self._scope.query(
+            """
+            SELECT task_id, with_memory, holdout, outcome, handed_to, tokens_in, tokens_out, cost_usd,
+                CASE WHEN shown = '[]' THEN 0 ELSE 1 END AS is_shown
+            FROM attempts
+            WHERE project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND excused = 0
+                AND task_id IS NOT NULL
+            ORDER BY seq
+            """
+        )
+        return [
+            Trial(
+                task_id=row["task_id"],
+                with_memory=bool(row["with_memory"]),
+                holdout=row["holdout"],
+                done=row["outcome"] == "done" and not row["handed_to"],
+                tokens=(row["tokens_in"] or 0) + (row["tokens_out"] or 0),
+                cost_usd=row["cost_usd"],
+                is_handover=row["outcome"] == "done" and bool(row["handed_to"]),
+                is_shown=bool(row["is_shown"]),
+            )
+            for row in rows
+        ]
+
+    # --- tasks and recent attempts ---------------------------------------------------
+
+    def totals(self) -> Row:
+        """Return attempts, time, cost and tokens of the whole project. A handover does not count as done."""
+        return add_up(self.group_by("outcome", "is_handover"))
+
+    def metrics(self, task: str) -> TaskMetrics:
+        """Return the metrics of a task."""
+        rows = self._scope.query(
+            "SELECT *, difficulty_estimate AS difficulty FROM strategy_metrics"
+            " WHERE project_id = :project_id AND task_id = :task",
+            task=task,
+        )
+        if not rows:
+            raise NotFoundError("Task", task)
+        return _metrics(rows[0])
+
+    def failing_tasks(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:
+        """Return metrics of open tasks that failed since they last succeeded or were reset, worst first.
+
+        The second value is the total number of such tasks.
+        """
+        rows = self._scope.query(
+            """
+            SELECT m.*, m.difficulty_estimate AS difficulty, worst.in_all FROM (
+                SELECT t.id, t.seq, s.failures_since_reset AS failures, COUNT(*) OVER () AS in_all FROM tasks AS t
+                JOIN strategy_metrics AS s ON s.project_id = t.project_id AND s.task_id = t.id
+                WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
+                    AND s.failures_since_reset > 0 AND NOT EXISTS (
+                        SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
+                    )
+                ORDER BY s.failures_since_reset DESC, t.seq LIMIT :limit
+            ) AS worst JOIN strategy_metrics AS m ON m.project_id = :project_id AND m.task_id = worst.id
+            ORDER BY worst.failures DESC, worst.seq
+            """,
+            limit=limit,
+        )
+        return [_metrics(row) for row in rows], rows[0]["in_all"] if rows else 0
+
+    def recent_outcomes(self, limit: int) -> list[AttemptOutcome]:
+        """Return the outcomes of the latest attempts, newest first. Handovers are skipped."""
+        rows = self._scope.query(
+            """
+            SELECT outcome FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
+                AND excused = 0 AND (outcome <> 'done' OR handed_to = '')
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+        )
+        return [AttemptOutcome(row["outcome"]) for row in rows]
+
+    def usual_success_rate(self, attempt: Attempt) -> float:
+        """Return the recent success rate of other attempts with the same model.
+
+        With few such attempts it is close to the rate of all models, and with few attempts at all close to 0.5.
+        """
+        rows = self._scope.query(
+            """
+            SELECT outcome, model FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
+                AND outcome <> 'interrupted' AND excused = 0 AND (outcome <> 'done' OR handed_to = '')
+                AND agent <> :outside AND (run_id <> :run OR iteration <> :iteration)
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            run=attempt.run_id,
+            iteration=attempt.iteration,
+            outside=OUTSIDE_AGENT,
+            limit=SUCCESS_RATE_WINDOW,
+        )
+        won = [row["outcome"] == "done" for row in rows]
+        overall = (sum(won) + SUCCESS_RATE_PRIOR / 2) / (len(won) + SUCCESS_RATE_PRIOR)
+        won_by_model = [row["outcome"] == "done" for row in rows if row["model"] == attempt.model]
+        return float((sum(won_by_model) + SUCCESS_RATE_PRIOR * overall) / (len(won_by_model) + SUCCESS_RATE_PRIOR))
+
+    def count_since(self, since: str) -> int:
+        """Return the number of attempts started after a time, counting at most `MAX_COUNTED`."""
+        rows = self._scope.query(
+            f"""
+            SELECT COUNT(*) AS n FROM (
+                SELECT started_at FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MAX_COUNTED}
+            ) AS latest WHERE started_at > :moment
+            """,
+            moment=since,
+        )
+        return int(rows[0]["n"])
+
+    def usage_of_task(self, task: Task) -> ResourceUsage:
+        """Return the resources a task has used since a person last reset it."""
+        rows = self._scope.query(
+            f"""
+            SELECT COUNT(*) AS iterations, {USAGE}
+            FROM attempts WHERE project_id = :project_id AND task_id = :task AND number > :reset_after
+                AND outcome IS NOT NULL
+            """,
+            task=task.id,
+            reset_after=task.reset_after,
+        )
+        return to_record(ResourceUsage, rows[0], {})
+
+
+def add_up(rows: Sequence[Row]) -> Row:
+    """Add up rows grouped by outcome and handover: attempts, done, failed, seconds, cost and tokens.
+
+    A handover does not count as done.
+    """
+    done = (row["attempts"] for row in rows if row["outcome"] == "done" and not row["is_handover"])
+    failed = (row["attempts"] for row in rows if row["outcome"] in FAILED_OUTCOMES)
+    sums = {name: sum((row[name] for row in rows), start=zero) for name, zero in _ZEROS.items()}
+    return {**sums, "done": sum(done), "failed": sum(failed)}
+
+
+def _metrics(row: Row) -> TaskMetrics:
+    return to_record(TaskMetrics, row, {"difficulty": Difficulty})
