@@ -16,7 +16,8 @@ from ralph.memory.recall.vector_search import ServerSimilarities
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database
 from ralph.store.memories import ChangeInfo
-from ralph.store.postgres.driver import VECTOR_SIZE, PostgresDatabase
+from ralph.store.postgres.driver import PostgresDatabase
+from ralph.store.postgres.pgvector import VECTOR_SIZE
 from ralph.store.vectors import VectorStore, enable_server_search
 from tests.make import a_memory, remember, set_up_project
 from tests.postgres import Server
@@ -127,10 +128,10 @@ def test_a_small_project_finds_its_own_among_many_that_are_nearer(store_url: str
         database = postgres(small)
         database.execute("ANALYZE memory_vectors")
 
-        found = database.nearest_vectors(small.project_id, "m", DIRECTION, 20)
+        found = database.pgvector.nearest(small.project_id, "m", DIRECTION, 20)
 
         assert [row["seq"] for row in found] == own[:-21:-1]
-        all_there_are = database.nearest_vectors(small.project_id, "m", DIRECTION, 200)
+        all_there_are = database.pgvector.nearest(small.project_id, "m", DIRECTION, 200)
         assert {row["seq"] for row in all_there_are} == set(own)
 
 
@@ -142,7 +143,7 @@ def test_the_index_is_read_on_until_enough_of_a_project_are_found(store_url: str
         for way in ("seqscan", "bitmapscan", "sort"):
             database.execute(f"SET enable_{way} = off")  # so that the index is the way to go
 
-        found = database.nearest_vectors(small.project_id, "m", DIRECTION, 20)
+        found = database.pgvector.nearest(small.project_id, "m", DIRECTION, 20)
 
         assert {row["seq"] for row in found} == set(own[-20:])
 
@@ -165,17 +166,17 @@ def test_only_vectors_of_the_asked_model_and_of_texts_as_they_are_now_count(stor
     database = postgres(store)
     store.memories.update("mem-3-0000", "edited", ChangeInfo(who="person", why=""), body="Something else")
 
-    found = [row["seq"] for row in database.nearest_vectors(store.project_id, "m", DIRECTION, 20)]
+    found = [row["seq"] for row in database.pgvector.nearest(store.project_id, "m", DIRECTION, 20)]
 
     assert sorted(found) == [seq for seq in seqs if seq != seqs[3]]
-    assert database.nearest_vectors(store.project_id, "another", DIRECTION, 20) == []
+    assert database.pgvector.nearest(store.project_id, "another", DIRECTION, 20) == []
 
 
 def test_a_vector_that_is_none_is_kept_and_never_near(store: Store) -> None:
     damaged = (bytes(VECTOR_SIZE), b"", b"\1\2", b"\1" * (VECTOR_SIZE + 1))
     seqs = put(store, 6, lambda n: damaged[n] if n < len(damaged) else vector_of(n))
 
-    found = postgres(store).nearest_vectors(store.project_id, "m", DIRECTION, 20)
+    found = postgres(store).pgvector.nearest(store.project_id, "m", DIRECTION, 20)
 
     assert sorted(row["seq"] for row in found) == seqs[len(damaged) :]
 
@@ -209,7 +210,7 @@ def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there
     plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(create_store(plain_url, "one")) as store:
-        assert not postgres(store).has_pgvector()
+        assert not postgres(store).pgvector.is_enabled()
         assert not enable_server_search(store.database)
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
@@ -235,7 +236,7 @@ def test_recall_goes_on_when_the_extension_is_taken_away(
     server.run("CREATE EXTENSION vector", "plain")
     monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 3)
     with closing(create_store(plain_url, "one")) as store:
-        assert postgres(store).has_pgvector()
+        assert postgres(store).pgvector.is_enabled()
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
         vector_search.embed_missing(store)
@@ -269,7 +270,7 @@ def test_an_older_server_compares_too() -> None:
         with closing(create_store(old.url("one"), "one")) as store:
             seqs = put(store, 120, lambda n: bytes([127, n, *([0] * (VECTOR_SIZE - 2))]))
 
-            found = postgres(store).nearest_vectors(store.project_id, "m", [0.0, *DIRECTION[:-1]], 5)
+            found = postgres(store).pgvector.nearest(store.project_id, "m", [0.0, *DIRECTION[:-1]], 5)
 
             assert {row["seq"] for row in found} == set(seqs[-5:])
     finally:

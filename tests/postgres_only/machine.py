@@ -23,8 +23,8 @@ echo "<journal>Did $RALPH_TASK_ID.</journal><task-done>$RALPH_TASK_ID</task-done
 """What a worker does with a task: it leaves one memory, and the task is done."""
 _OURS = ("RALPH_", "PG")
 _IMPATIENT = """
-from ralph.store import postgres
-postgres.PATIENCE_SECONDS = {seconds}
+from ralph.store.postgres import connection
+connection.RECONNECT_SECONDS = {seconds}
 from ralph.entry import main
 raise SystemExit(main())
 """

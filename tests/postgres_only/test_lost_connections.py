@@ -134,8 +134,8 @@ def test_what_only_reads_goes_on_when_its_connection_was_ended(store: Store, url
     for read in (
         lambda: [task.title for task in other.tasks.all()] == ["One"],
         lambda: other.memories.index.search_words({"tab": 1.0}, 5).rows,
-        lambda: postgres(other).nearest_vectors(other.project_id, "none", [1.0] * 384, 3) == [],
-        lambda: postgres(other).has_pgvector(),
+        lambda: postgres(other).pgvector.nearest(other.project_id, "none", [1.0] * 384, 3) == [],
+        lambda: postgres(other).pgvector.is_enabled(),
         lambda: other.stats.totals()["attempts"] == 0,
     ):
         assert kill_backends(store) == 1
@@ -203,7 +203,7 @@ def test_a_heartbeat_and_a_claim_go_on_when_their_connections_were_ended(store: 
 
 
 def test_a_machine_that_says_nothing_any_more_is_given_up(store: Store) -> None:
-    told = postgres(store).get_connection().info.get_parameters()
+    told = postgres(store).server.get().info.get_parameters()
 
     silent_seconds = int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"])
     assert silent_seconds <= 60
@@ -307,7 +307,7 @@ WRITER = """
 import sys
 from ralph.core.errors import StoreUnavailableError
 from ralph.store import open_store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 
 import time
 
@@ -322,11 +322,11 @@ store = open_store(sys.argv[1], "team")
 for number in range(100_000):
     title = f"{sys.argv[2]} {number}"
     try:
-        store.tasks.add(NewTask(title=title))
+        store.tasks.add(TaskDraft(title=title))
     except StoreUnavailableError:
         # Whether it was made is not known: look, as a person is told to.
         if not patiently(lambda: [task for task in store.tasks.all() if task.title == title]):
-            patiently(lambda: store.tasks.add(NewTask(title=title)))
+            patiently(lambda: store.tasks.add(TaskDraft(title=title)))
     print(title, flush=True)
 """
 

@@ -84,7 +84,7 @@ def assert_whole(store: Store) -> None:
             for word in f"{row['title']} {row['body']} {row['paths']} {row['tags']}".split():
                 holders.setdefault(word, set()).add(row["seq"])
         for word, seqs in list(holders.items())[:20]:
-            found = store.database.search_words(index, {word: 1.0}, 1_000, "1 = 1", project_id=store.project_id).rows
+            found = store.database.words.search(index, {word: 1.0}, 1_000, "1 = 1", project_id=store.project_id).rows
             assert {row["seq"] for row in found} == seqs, word
 
 
@@ -345,13 +345,14 @@ def test_making_the_indexes_anew_is_all_or_nothing(path: Path, monkeypatch: pyte
     code = """
 import os, sys
 from ralph.store import index
-from ralph.store.sqlite.driver import SqliteDatabase, open_sqlite
+from ralph.store.sqlite.driver import open_sqlite
+from ralph.store.sqlite.words import SqliteWordIndex
 when, path = sys.argv[1:]
 if when == "words":
     index.write_index = lambda *given, **more: os._exit(9)
 else:
-    rebuild = SqliteDatabase.rebuild_indexes
-    SqliteDatabase.rebuild_indexes = lambda self: (rebuild(self), os._exit(9))
+    rebuild = SqliteWordIndex.rebuild
+    SqliteWordIndex.rebuild = lambda self: (rebuild(self), os._exit(9))
 index.rebuild_indexes(open_sqlite(path))
 """
     for when in ("words", "index"):

@@ -226,7 +226,7 @@ class ImportExport:
                 counts[one.what] += 1
                 held += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
         if counts["added"] > IMPORT_BATCH:
-            self._store.database.optimize_indexes(is_full=True)
+            self._store.database.words.optimize(is_full=True)
         return ImportResult(
             name=name,
             format=form,

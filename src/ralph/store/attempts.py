@@ -302,7 +302,7 @@ class AttemptStore:
 
     def search(self, words: Mapping[str, float], limit: int, exclude_run: str = "") -> WordMatches:
         """Return rows of finished attempts whose notes, files or task contain the words, except those of a run."""
-        return self._scope.database.search_words(
+        return self._scope.database.words.search(
             "attempt",
             words,
             limit,

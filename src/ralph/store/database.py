@@ -42,6 +42,10 @@ if TYPE_CHECKING:
         ilike: str
         """Operator for a case-insensitive LIKE."""
 
+        @property
+        def words(self) -> WordIndex:
+            """Word index of the database."""
+
         def query(self, sql: str, **values: object) -> list[Row]:
             """Run a statement and return its rows as dictionaries."""
 
@@ -84,7 +88,19 @@ if TYPE_CHECKING:
         def release_connection(self) -> None:
             """Release the connection until the database is used again."""
 
-        def search_words(
+        def reserve_numbers(self, table: str, column: str, until: int) -> None:
+            """Advance the sequence of a column so that new rows get numbers above `until`."""
+
+        def json_array(self, column: str, source: str) -> str:
+            """Return SQL that aggregates a column of `source` into a JSON list."""
+
+        def close(self) -> None:
+            """Close the connection."""
+
+    class WordIndex(Protocol):
+        """Word index of a database, over memories, journal entries and failure reports."""
+
+        def search(
             self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
         ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
@@ -93,35 +109,26 @@ if TYPE_CHECKING:
             includes the words it is indexed under.
             """
 
-        def rows_by_seq(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+        def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
             """Return the rows of an index with these `seq` values, including the words they are indexed under."""
 
-        def clear_indexes(self, project_id: str) -> str:
+        def clear(self, project_id: str) -> str:
             """Clear the search indexes, of one project if the database can.
 
             Return the id of the project to reindex, or an empty string if all projects have to be reindexed.
             """
 
-        def index_rows(self, index: str, rows: Sequence[Row]) -> None:
+        def insert(self, index: str, rows: Sequence[Row]) -> None:
             """Index rows that are not indexed yet, in as few statements as possible."""
 
-        def rebuild_indexes(self) -> None:
-            """Rebuild the full-text indexes after `clear_indexes`."""
-
-        def reserve_numbers(self, table: str, column: str, until: int) -> None:
-            """Advance the sequence of a column so that new rows get numbers above `until`."""
+        def rebuild(self) -> None:
+            """Rebuild the full-text indexes after `clear`."""
 
         def set_bulk_mode(self, is_bulk: bool) -> None:
             """Suspend maintenance of the memory index during a bulk insert (`is_bulk`), or resume it."""
 
-        def optimize_indexes(self, *, is_full: bool = False) -> None:
-            """Run a bounded amount of index maintenance, or all of it if `whole` is true."""
-
-        def json_array(self, column: str, source: str) -> str:
-            """Return SQL that aggregates a column of `source` into a JSON list."""
-
-        def close(self) -> None:
-            """Close the connection."""
+        def optimize(self, *, is_full: bool = False) -> None:
+            """Run a bounded amount of index maintenance, or all of it if `is_full` is true."""
 
     class ChangeWatch(Protocol):
         """Watch for changes by other connections."""

@@ -99,7 +99,7 @@ class FailureStore:
 
     def search(self, words: Mapping[str, float], limit: int, exclude_task: str = "") -> WordMatches:
         """Return rows of failure reports that contain the words, except those of a task."""
-        return self._scope.database.search_words(
+        return self._scope.database.words.search(
             "failure",
             words,
             limit,

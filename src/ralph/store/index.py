@@ -119,7 +119,7 @@ def write_index(database: Database, index: str, rows: Sequence[Row], *, is_new: 
         for row in rows
     ]
     if is_new and len(rows) > 1:
-        database.index_rows(index, indexed)
+        database.words.insert(index, indexed)
     else:
         on_conflict = (
             ""
@@ -185,13 +185,13 @@ def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
     """
     counts = dict.fromkeys(INDEXES, 0)
     with database.transaction(project_id):
-        affected_project = database.clear_indexes(project_id)
+        affected_project = database.words.clear(project_id)
         for index in INDEXES:
             for seqs in _pages(database, index, affected_project):
                 rows = _read(database, index, seqs, affected_project)
                 write_index(database, index, rows, is_new=True)
                 counts[index] += len(rows)
-        database.rebuild_indexes()
+        database.words.rebuild()
     return counts
 
 

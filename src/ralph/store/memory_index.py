@@ -24,7 +24,7 @@ class MemoryIndex(MemoryReader):
     def search_words(self, words: Mapping[str, float], limit: int, filter: MemoryFilter | None = None) -> WordMatches:
         """Return rows of memories that contain the words, highest total weight first."""
         condition, values = filter_conditions(filter or MemoryFilter())
-        return self.scope.database.search_words(
+        return self.scope.database.words.search(
             "memory",
             words,
             limit,
@@ -37,7 +37,7 @@ class MemoryIndex(MemoryReader):
         """Return rows by sequence number with their indexed words, in the given order."""
         condition, values = filter_conditions(filter or MemoryFilter())
         where = f"r.project_id = :project_id AND {condition}"
-        return self.scope.database.rows_by_seq("memory", seqs, where, project_id=self.scope.project_id, **values)
+        return self.scope.database.words.rows("memory", seqs, where, project_id=self.scope.project_id, **values)
 
     def seqs_by_id(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the sequence numbers of memories by id."""

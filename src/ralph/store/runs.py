@@ -60,7 +60,7 @@ class RunStore:
             self._events.publish_run("run_ended", id)
             self._events.trim()
         reindex_outdated(self._scope)
-        self._scope.database.optimize_indexes()
+        self._scope.database.words.optimize()
 
     def get(self, id: str) -> Run:
         """Return a run, or raise `NotFoundError`."""

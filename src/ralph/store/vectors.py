@@ -30,7 +30,7 @@ def has_vectors(scope: ProjectScope) -> bool:
 def enable_server_search(database: Database) -> bool:
     """Enable vector search on the server if it supports it. Return whether it does."""
     server = _server(database)
-    return server is not None and server.enable_pgvector()
+    return server is not None and server.pgvector.enable()
 
 
 def _server(database: Database) -> PostgresDatabase | None:
@@ -130,8 +130,8 @@ class VectorStore:
     # --- search on the server --------------------------------------------------------------
 
     def newest_on_server(self, threshold: int) -> int:
-        """Return the number of the newest vector, or 0 unless the server searches and has more than `most`."""
-        if not self._on_server or not self._on_server.has_pgvector(self._size):
+        """Return the number of the newest vector, or 0 unless the server searches and has more than `threshold`."""
+        if not self._on_server or not self._on_server.pgvector.is_enabled(self._size):
             return 0
         (row,) = self._scope.query(
             """
@@ -144,10 +144,10 @@ class VectorStore:
         return int(row["newest"]) if row["n"] > threshold else 0
 
     def sample(self, limit: int) -> list[Row]:
-        """Return a sample of about `most` vectors with the sequence numbers of their memories."""
+        """Return a sample of about `limit` vectors with the sequence numbers of their memories."""
         assert self._on_server
         project_id = self._scope.project_id
-        rows = self._on_server.sample_vectors(
+        rows = self._on_server.pgvector.sample(
             project_id, self._model, self._size, limit // VECTORS_PER_SAMPLE, VECTORS_PER_SAMPLE
         )
         sample = {row["seq"]: row for row in rows}
@@ -169,4 +169,4 @@ class VectorStore:
     def nearest(self, query: Sequence[float], limit: int) -> list[Row]:
         """Return approximately the nearest vectors, with the sequence numbers of their memories."""
         assert self._on_server
-        return self._on_server.nearest_vectors(self._scope.project_id, self._model, query, limit)
+        return self._on_server.pgvector.nearest(self._scope.project_id, self._model, query, limit)

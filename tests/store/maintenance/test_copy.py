@@ -23,7 +23,7 @@ from ralph.store.maintenance.backup import back_up_store
 from ralph.store.maintenance.copy import copy_project, iter_pages
 from ralph.store.maintenance.migrate import schema_columns
 from ralph.store.maintenance.restore import restore_project_rows
-from ralph.store.postgres import driver
+from ralph.store.postgres import connection
 from ralph.store.tables import ALL_PROJECT_TABLES, PROJECT_TABLES
 from ralph.store.tasks import TaskDraft
 from tests.make import begin, damaged_rows, finish
@@ -306,7 +306,7 @@ def test_all_tables_with_rows_of_a_project_are_known(there: Database) -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server end a transaction that stops for a moment."""
-    monkeypatch.setitem(driver._SETTINGS, "idle_in_transaction_session_timeout", "200ms")
+    monkeypatch.setitem(connection.SETTINGS, "idle_in_transaction_session_timeout", "200ms")
 
 
 @pytest.mark.postgres
@@ -416,7 +416,7 @@ def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_k
         return look(*given)
 
     monkeypatch.setattr(restore, "_gap", look_slowly)
-    monkeypatch.setitem(driver._SETTINGS, "lock_timeout", "1s")
+    monkeypatch.setitem(connection.SETTINGS, "lock_timeout", "1s")
     other.database.release_connection()
     restored = restore_project_rows(server_store)
 

@@ -190,7 +190,7 @@ def create_index_tables(database: Database) -> None:
 
 def create_indexes(database: Database) -> None:
     """Create empty search indexes, and the triggers that update them."""
-    from ralph.store.sqlite.driver import AUTOMERGE
+    from ralph.store.sqlite.words import AUTOMERGE
 
     for name, sql in schema_definitions().items():
         if name in _INDEXES:

@@ -6,73 +6,43 @@ file first, because SQLite's own busy handler is unfair: with 50 concurrent writ
 
 from __future__ import annotations
 
-import json
 import os
-import time
+from functools import cached_property
 
 import apsw
 
 from ralph.core.errors import (
-    RalphError,
-    StatementError,
     StoreError,
     StoreNotWritableError,
     StoreTooNewError,
-    StoreUnavailableError,
 )
-from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
-from ralph.store.database import SCHEMA_VERSION, WordMatches
+from ralph.core.files import disk_problem
+from ralph.store.database import SCHEMA_VERSION
+from ralph.store.sqlite.errors import translate_sqlite_error
+from ralph.store.sqlite.transactions import BUSY_MILLISECONDS, ReadTransaction, WriteTransaction
+from ralph.store.sqlite.watch import FileWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Any
 
     from ralph.store.database import Row
-    from ralph.store.sqlite.write_queue import WriterQueue
+    from ralph.store.sqlite.words import SqliteWordIndex
 
 APPLICATION_ID = 0x52414C50  # "RALP"
-BUSY_MILLISECONDS = 30_000
-"""Time to wait for the write lock, in milliseconds."""
 SHORT_BUSY_MILLISECONDS = 1_000
 """Time to wait for the write lock if the disk is not writable, in milliseconds."""
-MERGE_PAGES = 100
-"""Number of index pages to merge in one maintenance step."""
-WATCH_SECONDS = 0.1
-"""Polling interval of a watch, in seconds."""
-AUTOMERGE = 2
-"""Number of equal-sized FTS5 segments that triggers a merge; fewer segments make searches faster."""
-INDEX_BATCH = 20
-"""Number of rows to index per statement.
-
-More rows would leave so few segments that the next insert soon has to merge all of them.
-"""
-_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
-"""Table that each index covers."""
-MAX_POSTINGS = 20_000
-"""Maximum number of postings that a search reads, rarest words first.
-
-It keeps the cost of a search constant as the table grows; FTS5's own ranking reads every posting of every word.
-"""
-MAX_FILTERED_POSTINGS = 100_000
-"""Maximum number of postings that a search reads if a filter excludes most matches."""
-_FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
-_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: f"{DISK_READ_ONLY}. Make it writable, then try again"}
-MIN_POSTINGS = 64
-"""Number of newest postings that a search reads of every word."""
 SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
-LOCK_SUFFIX = ".lock"
-"""Suffix of the lock file that writers queue at."""
 
 
 def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = False) -> SqliteDatabase:
     """Open a database file, migrating its tables first.
 
-    If `may_only_read` is true, a file on a full or read-only disk is opened read-only instead of being refused.
+    If `allow_read_only` is true, a file on a full or read-only disk is opened read-only instead of being refused.
     """
     if not create and not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"The database {path} does not exist. Create it with: ralph init", code="store-missing")
@@ -169,78 +139,6 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
         connection.pragma("user_version", SCHEMA_VERSION)
 
 
-def translate_sqlite_error(error: apsw.Error, path: str) -> RalphError:
-    """Return the error to raise for an SQLite error."""
-    reasons = {
-        apsw.FullError: (StoreNotWritableError, _FULL_REASON),
-        apsw.ReadOnlyError: (
-            StoreNotWritableError,
-            "it is read-only. Check the permissions of the file and its directory",
-        ),
-        apsw.CantOpenError: (StoreNotWritableError, "it cannot be opened. Check that its directory is writable"),
-        apsw.PermissionsError: (StoreError, "permission denied. Check the permissions of the file and its directory"),
-        apsw.BusyError: (StoreUnavailableError, "another program has locked it for too long. Try again"),
-        apsw.NotADBError: (StoreError, "it is not a database. Restore a backup with: ralph restore"),
-        apsw.CorruptError: (StoreError, "it is damaged. Restore a backup with: ralph restore"),
-        apsw.IOError: (StoreNotWritableError, f"the disk reported an error ({error}). Check the disk, then try again"),
-    }
-    if any(sign in str(error) for sign in ("fts5: corrupt", "invalid fts5", "vtable constructor")):
-        return StoreError(f"The search index in {path} is damaged. Rebuild it with: ralph doctor --reindex")
-    for kind, (error_class, reason) in reasons.items():
-        if isinstance(error, kind):
-            if error_class is StoreNotWritableError:
-                # SQLite reports which call failed, not that the disk is full or read-only.
-                reason = _DISK_REASONS.get(disk_problem(os.path.dirname(path) or "."), reason)  # noqa: PTH120
-            return error_class(f"The database {path} cannot be used: {reason}.")
-    return StatementError(f"The database {path} rejected a statement: {error}.")
-
-
-def _phrase(word: str) -> str:
-    """Return a word as an FTS5 string; characters that are never indexed become underscores."""
-    if word.isalnum():
-        return f'"{word}"'
-    plain = "".join(char if char.isalnum() or char in "_.-" or char > "\x7f" else "_" for char in word)
-    return f'"{plain.encode("utf-8", "replace").decode()}"'
-
-
-class _Postings:
-    """The newest rows that contain a word, and whether these are all."""
-
-    __slots__ = ("_span", "is_whole", "seqs")
-
-    def __init__(self, seqs: list[int], is_whole: bool, span: int) -> None:
-        """`span` is the distance between the first and the last `seq` of the table."""
-        self.seqs = seqs
-        self.is_whole = is_whole
-        self._span = span
-
-    def count(self, total: int) -> int:
-        """Return the number of rows that contain the word, extrapolated from their density unless all were read."""
-        if self.is_whole or not self.seqs:
-            return len(self.seqs)
-        return min(total, len(self.seqs) * self._span // (self.seqs[0] - self.seqs[-1] + 1))
-
-
-def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
-    """Return the rarest words whose postings can all be read, at least one."""
-    budget = MAX_FILTERED_POSTINGS
-    chosen: dict[str, float] = {}
-    for word in sorted(words, key=held_by.__getitem__):
-        budget -= held_by[word]
-        if budget < 0 and chosen:
-            break
-        chosen[word] = words[word]
-    return chosen
-
-
-def _heaviest(postings: Mapping[str, _Postings], words: Mapping[str, float], total: int, most: int) -> list[int]:
-    from ralph.store.postings import top_rows
-
-    seqs = {word: held.seqs for word, held in postings.items()}
-    held_by = {word: held.count(total) for word, held in postings.items()}
-    return top_rows(seqs, held_by, words, total, most)
-
-
 def _lease_end(*values: Any) -> str:
     from ralph.store.sqlite.leases import lease_end
 
@@ -265,7 +163,7 @@ class SqliteDatabase:
     lease_expired = "lease_is_over(lease_until)"
 
     def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
-        """`hindrance` is the error to raise on every write, if the database is read-only."""
+        """`write_error` is the error to raise on every write, if the database is read-only."""
         self.display_url = path
         self.write_error = write_error
         self._connection = connection
@@ -341,134 +239,23 @@ class SqliteDatabase:
     def release_connection(self) -> None:
         """Do nothing: an open file does not get in anybody's way."""
 
-    def search_words(
-        self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
-    ) -> WordMatches:
-        """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
-        table = _TABLES[index]
-        # In two subqueries, because MIN and MAX in one SELECT would scan the whole table.
-        ends = f"""
-            SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words),
-                EXISTS (SELECT 1 FROM projects WHERE id <> :project_id)
-        """
-        first, newest, has_others = self._tuples(ends, values)[0]
-        total = newest - first + 1 if newest is not None else 0
-        source, own = f"{index}_index AS f", ""
-        if has_others:
-            # The index covers all projects, but word frequencies have to be those of this project.
-            ends = f"SELECT MIN(seq), MAX(seq), COUNT(*) FROM {table} WHERE project_id = :project_id"
-            first, newest, total = self._tuples(ends, values)[0]
-            source, own = f"{source} CROSS JOIN {table} AS r ON r.seq = f.rowid", "AND r.project_id = :project_id"
-        if not total or not words:
-            return WordMatches([], {}, 0)
-        span = newest - first + 1
-        postings = self._postings_by_word(f"{source} WHERE {index}_index MATCH :word {own}", words, total, span, values)
-        held_by = {word: held.count(total) for word, held in postings.items()}
-        best = _heaviest(postings, words, total, 2 * limit)
-        rows = self._rows(index, table, best, where, values)
-        is_whole = len(best) < 2 * limit and all(held.is_whole for held in postings.values())
-        if len(rows) < limit and not is_whole:
-            # The filter excludes too many of these: search again with the filter in the query, which is slower.
-            source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
-            few = _few_enough(held_by, words)
-            postings = self._postings_by_word(
-                f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, span, values
-            )
-            more = self._rows(index, table, _heaviest(postings, few, total, limit), where, values)
-            rows = list({row["seq"]: row for row in (*rows, *more)}.values())
-        return WordMatches(rows[:limit], held_by, total)
-
-    def _postings_by_word(
-        self, source: str, words: Mapping[str, float], total: int, span: int, values: Mapping[str, object]
-    ) -> dict[str, _Postings]:
-        """Return the newest postings of each word, and as many more of the rarest words as the limit allows."""
-        from ralph.core.tokenize import inverse_document_frequency
-
-        sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
-        postings = {word: self._read_postings(sql, word, MIN_POSTINGS, span, values) for word in words}
-        budget = MAX_POSTINGS - sum(len(held.seqs) for held in postings.values())
-        cut_off = [word for word, held in postings.items() if not held.is_whole]
-        cut_off.sort(key=lambda word: -words[word] * inverse_document_frequency(postings[word].count(total), total))
-        for word in cut_off:
-            if budget <= 0:
-                break
-            postings[word] = self._read_postings(sql, word, budget + MIN_POSTINGS, span, values)
-            budget -= len(postings[word].seqs) - MIN_POSTINGS
-        return postings
-
-    def _read_postings(self, sql: str, word: str, most: int, span: int, values: Mapping[str, object]) -> _Postings:
-        seqs = [seq for (seq,) in self._tuples(sql, {**values, "word": _phrase(word), "most": most})]
-        return _Postings(seqs, len(seqs) < most, span)
-
-    def _rows(self, index: str, table: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
-        """Return the rows with these `seq` values, in that order, including the words they are indexed under."""
-        return self.query(
-            f"""
-            SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
-            FROM json_each(:seqs) AS s CROSS JOIN {table} AS r ON r.seq = s.value
-                CROSS JOIN {index}_words AS w ON w.seq = r.seq
-            WHERE {where} ORDER BY s.key
-            """,
-            seqs=f"[{','.join(map(str, seqs))}]",
-            **values,
-        )
-
-    def rows_by_seq(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
-        """Return the rows of an index with these `seq` values, including the words they are indexed under."""
-        return self._rows(index, _TABLES[index], seqs, where, values) if seqs else []
-
     def _tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, values).fetchall()
         except apsw.Error as error:
             raise translate_sqlite_error(error, self.display_url) from error
 
-    def clear_indexes(self, project_id: str) -> str:
-        """Drop the indexes, even damaged ones, for all projects: they share them."""
-        from ralph.store.maintenance.migrate import create_index_tables, drop_indexes
-
-        drop_indexes(self)
-        create_index_tables(self)
-        return ""
-
-    def index_rows(self, index: str, rows: Sequence[Row]) -> None:
-        """Index rows that are not indexed yet.
-
-        FTS5 flushes its buffer before each statement, so one statement for several rows takes half the time.
-        """
-        columns = ("project_id", "seq", "version", "title", "body", "paths", "tags")
-        values = ", ".join(f"value ->> {place}" for place in range(len(columns)))
-        sql = f"INSERT INTO {index}_words ({', '.join(columns)}) SELECT {values} FROM json_each(:rows)"
-        for start in range(0, len(rows), INDEX_BATCH):
-            batch = [[row[name] for name in columns] for row in rows[start : start + INDEX_BATCH]]
-            self.execute(sql, rows=json.dumps(batch, ensure_ascii=False))
-
-    def rebuild_indexes(self) -> None:
-        """Rebuild the full-text indexes after `clear_indexes`."""
-        from ralph.store.maintenance.migrate import create_indexes
-
-        create_indexes(self)
-        for index in _TABLES:
-            self.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
-
     def reserve_numbers(self, table: str, column: str, until: int) -> None:
         """Advance the sequence of a column so that new rows get numbers above `until`."""
         if not self.execute("UPDATE sqlite_sequence SET seq = MAX(seq, :n) WHERE name = :name", n=until, name=table):
             self.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :n)", n=until, name=table)
 
-    def set_bulk_mode(self, is_bulk: bool) -> None:
-        """Suspend automatic merging of the memory index during a bulk insert (`is_bulk`), or resume it."""
-        merge = 0 if is_bulk else AUTOMERGE
-        self.execute("INSERT INTO memory_index (memory_index, rank) VALUES ('automerge', :merge)", merge=merge)
+    @cached_property
+    def words(self) -> SqliteWordIndex:
+        """Word index of the file."""
+        from ralph.store.sqlite.words import SqliteWordIndex
 
-    def optimize_indexes(self, *, is_full: bool = False) -> None:
-        """Merge a bounded number of index segments, or all if `whole` is true: every search reads each segment."""
-        with self.transaction():
-            for name in (f"{index}_index" for index in _TABLES):
-                if is_full:
-                    self.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
-                    continue
-                self.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-MERGE_PAGES)
+        return SqliteWordIndex(self, self._tuples)
 
     def json_array(self, column: str, source: str) -> str:
         """Return SQL that aggregates a column of `source` into a JSON list."""
@@ -478,144 +265,3 @@ class SqliteDatabase:
         """Close the connection."""
         self._turn.close()
         self._connection.close()
-
-
-class FileWatch:
-    """Watch for changes to the file by other connections."""
-
-    def __init__(self, path: str) -> None:
-        try:
-            self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-            self._seen = self._connection.pragma("data_version")
-        except apsw.Error as error:
-            raise translate_sqlite_error(error, path) from error
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until something changed; return False on timeout."""
-        deadline = time.monotonic() + seconds
-        try:
-            while (version := self._connection.pragma("data_version")) == self._seen:
-                if (left := deadline - time.monotonic()) <= 0:
-                    return False
-                time.sleep(min(left, WATCH_SECONDS))
-        except apsw.Error:  # callers also poll, so it is enough to wait
-            time.sleep(max(0.0, deadline - time.monotonic()))
-            return False
-        self._seen = version
-        return True
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._connection.close()
-
-
-def _identity(path: str) -> tuple[int, int]:
-    """Return the device and inode of a file, or zeros if there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
-
-
-class ReadTransaction:
-    """Read-only transaction."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._is_own = False
-
-    def __enter__(self) -> None:
-        self._is_own = not self._connection.in_transaction
-        if self._is_own:
-            self._connection.execute("BEGIN")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._is_own and self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-
-class WriteTransaction:
-    """Write transaction that first queues behind the other writers of the file."""
-
-    def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
-        self._connection = connection
-        self._path = path
-        self._hindrance = write_error
-        self._queue: WriterQueue | None = None
-        self._depth = 0
-        self._must_roll_back = False
-        self._file = _identity(path)
-        self._log = (0, 0)
-
-    def __enter__(self) -> None:
-        if self._hindrance:
-            raise self._hindrance
-        if self._depth == 0:
-            self._must_roll_back = False
-            self._wait_in_queue()
-            try:
-                self._refuse_replaced_file()  # it may have been replaced while we queued
-                self._connection.execute("BEGIN IMMEDIATE")
-                self._refuse_replaced_file()  # or while we waited for a writer that did not queue
-                self._log = self._log if self._log[1] else _identity(f"{self._path}-wal")
-            except StoreError:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                self._leave_queue()
-                raise
-            except apsw.Error as error:
-                self._leave_queue()
-                raise translate_sqlite_error(error, self._path) from error
-        self._depth += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._depth -= 1
-        self._must_roll_back = self._must_roll_back or kind is not None
-        if self._depth:
-            return
-        try:
-            self._connection.execute("ROLLBACK" if self._must_roll_back else "COMMIT")
-            if self._queue is not None:
-                self._queue.record_progress()
-        except apsw.Error as failed:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if kind is None:
-                raise translate_sqlite_error(failed, self._path) from failed
-        finally:
-            self._leave_queue()
-        if self._must_roll_back and kind is None:
-            raise StatementError("Part of the transaction failed, so nothing was changed.")
-
-    def _refuse_replaced_file(self) -> None:
-        """Refuse to write once the database file or its log has been replaced: the write would be lost."""
-        if _identity(self._path) != self._file or (self._log[1] and _identity(f"{self._path}-wal") != self._log):
-            raise StoreError(f"The database {self._path} was moved or deleted while it was in use.")
-
-    def _wait_in_queue(self) -> None:
-        """Queue for the write lock, for a limited time: its holder may be suspended."""
-        try:
-            if self._queue is None:
-                from ralph.store.sqlite.write_queue import WriterQueue
-
-                self._queue = WriterQueue(self._path)
-            self._queue.acquire(BUSY_MILLISECONDS / 1000)
-        except ImportError:  # no fcntl on this platform: rely on the busy timeout
-            pass
-        except OSError:
-            pass  # BEGIN reports that the directory is not writable
-
-    def _leave_queue(self) -> None:
-        if self._queue is not None:
-            self._queue.release()
-
-    def close(self) -> None:
-        """Leave the queue and close its files."""
-        if self._queue is not None:
-            self._queue.close()
-            self._queue = None

@@ -13,12 +13,12 @@ import fcntl
 import os
 import time
 
-from ralph.store.sqlite.driver import LOCK_SUFFIX
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LOCK_SUFFIX = ".lock"
+"""Suffix of the lock files that writers queue at."""
 STALL_SECONDS = 0.5
 """Time without a write after which the holder of the turn is considered stuck, in seconds."""
 OUT_OF_TURN = b"aside"

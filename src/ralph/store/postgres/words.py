@@ -1,0 +1,173 @@
+"""Word index of a PostgreSQL database, in `tsvector` columns."""
+
+from __future__ import annotations
+
+from array import array
+
+from psycopg.rows import tuple_row
+
+from ralph.store.database import WordMatches
+from ralph.store.postings import most_selective, top_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ralph.store.database import Row
+    from ralph.store.postgres.driver import PostgresDatabase
+
+_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
+"""Table that each index covers."""
+SAMPLE_ROWS = 128
+"""Number of newest rows from which word frequencies are estimated."""
+MAX_UNSAMPLED_ROWS = 2_000
+"""Maximum number of rows of a project that is searched without estimating word frequencies."""
+MAX_POSTINGS = 20_000
+"""Maximum number of postings that a search reads, rarest words first."""
+MAX_LEXEME_LENGTH = 200
+"""Maximum length of a search word, in characters; no indexed word is longer."""
+MAX_FILTERED_POSTINGS = 100_000
+"""Maximum number of postings that a search reads if a filter excludes most matches."""
+
+
+class PostgresWordIndex:
+    """Word index of one database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def search(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> WordMatches:
+        """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
+        if not words:
+            return WordMatches([], {}, 0)
+        total, counts = self._estimate_counts(index, words, values)
+        if not total:
+            return WordMatches([], {}, 0)
+        read = most_selective(counts, words, total, MAX_POSTINGS)
+        found = self._postings(f"{index}_words AS w", "w.project_id = :project_id", read, values)
+        held_by = {word: len(found[word]) if word in found else counts[word] for word in words}
+        best = top_rows(found, held_by, words, total, 2 * limit)
+        rows = self._rows(index, best[:limit], where, values)
+        if len(rows) < limit < len(best):
+            rows += self._rows(index, best[limit:], where, values)
+        if len(rows) < limit and (len(best) == 2 * limit or len(read) < len(words)):
+            # The filter excludes too many of these: search again with the filter in the query, which is slower.
+            few = most_selective(held_by, words, total, MAX_FILTERED_POSTINGS)
+            source = f"{index}_words AS w JOIN {_TABLES[index]} AS r ON r.project_id = w.project_id AND r.seq = w.seq"
+            found = self._postings(source, where, few, values)
+            more = self._rows(index, top_rows(found, held_by, words, total, limit), where, values)
+            rows = list({row["seq"]: row for row in (*rows, *more)}.values())
+        return WordMatches(rows[:limit], held_by, total)
+
+    def _estimate_counts(
+        self, index: str, words: Mapping[str, float], values: Mapping[str, object]
+    ) -> tuple[int, dict[str, int]]:
+        """Return the number of rows of a project in an index, and per word, estimated from its newest rows."""
+        (ends,) = self._tuples(
+            f"""
+            SELECT COUNT(*), MIN(seq), MAX(seq), (SELECT MIN(seq) FROM {index}_words WHERE project_id = :project_id)
+            FROM (
+                SELECT seq FROM {index}_words WHERE project_id = :project_id
+                ORDER BY seq DESC LIMIT {MAX_UNSAMPLED_ROWS + 1}
+            ) AS w
+            """,
+            values,
+        )
+        count, first, last, oldest = ends
+        if count <= MAX_UNSAMPLED_ROWS:
+            return count, dict.fromkeys(words, 0)
+        total = max(count, (last - oldest + 1) * count // (last - first + 1))
+        counted = dict(
+            self._tuples(
+                f"""
+                SELECT l.lexeme, COUNT(*) FROM (
+                    SELECT found_by FROM {index}_words WHERE project_id = :project_id
+                    ORDER BY seq DESC LIMIT {SAMPLE_ROWS}
+                ) AS w CROSS JOIN LATERAL unnest(w.found_by) AS l
+                JOIN unnest(CAST(:words AS TEXT[])) AS a (word) ON a.word = l.lexeme GROUP BY l.lexeme
+                """,
+                {**values, "words": [f"{values['project_id']}/{_plain(word)}" for word in words]},
+            )
+        )
+        return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // SAMPLE_ROWS for word in words}
+
+    def _postings(
+        self, source: str, where: str, words: Mapping[str, float], values: Mapping[str, object]
+    ) -> dict[str, array[int]]:
+        """Return the `seq` values of the rows that contain each word, newest first."""
+        asked = [_lexeme(f"{values['project_id']}/{word}") for word in words]
+        rows = self._tuples(
+            f"""
+            SELECT q.place, (
+                SELECT string_agg(int8send(w.seq), CAST('' AS BYTEA) ORDER BY w.seq DESC) FROM {source}
+                WHERE w.found_by @@ q.word AND {where}
+            ) FROM unnest(CAST(:asked AS TSQUERY[])) WITH ORDINALITY AS q (word, place)
+            """,
+            {**values, "asked": asked},
+            binary=True,
+        )
+        found = dict.fromkeys(words, array("q"))
+        names = list(words)
+        for place, packed in rows:
+            if packed:
+                seqs = array("q", packed)
+                seqs.byteswap()
+                found[names[place - 1]] = seqs
+        return found
+
+    def _tuples(self, sql: str, values: Mapping[str, object], *, binary: bool = False) -> list[tuple[Any, ...]]:
+        def read() -> list[tuple[Any, ...]]:
+            cursor = self._database.server.run(sql, values, binary=binary)
+            cursor.row_factory = tuple_row  # type: ignore[assignment]
+            return cursor.fetchall()  # type: ignore[return-value]
+
+        return self._database.server.retry_reads(sql, read)
+
+    def _rows(self, index: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
+        return self._database.query(
+            f"""
+            SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
+            FROM unnest(CAST(:seqs AS BIGINT[])) WITH ORDINALITY AS s (seq, place)
+                JOIN {_TABLES[index]} AS r ON r.project_id = :project_id AND r.seq = s.seq
+                JOIN {index}_words AS w ON w.project_id = :project_id AND w.seq = s.seq
+            WHERE {where} ORDER BY s.place
+            """,
+            seqs=list(seqs),
+            **values,
+        )
+
+    def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+        """Return the rows of an index with these `seq` values, including the words they are indexed under."""
+        return self._rows(index, seqs, where, values) if seqs else []
+
+    def optimize(self, *, is_full: bool = False) -> None:
+        """Do nothing: the server maintains its indexes."""
+
+    def set_bulk_mode(self, is_bulk: bool) -> None:
+        """Update the planner statistics after a bulk insert."""
+        if not is_bulk:
+            self._database.execute("ANALYZE memory, memory_words, memory_files, memory_events")
+
+    def insert(self, index: str, rows: Sequence[Row]) -> None:
+        """Index rows that are not indexed yet."""
+        self._database.insert_many(f"{index}_words", rows)
+
+    def clear(self, project_id: str) -> str:
+        """Delete the indexed words and files of one project."""
+        for table in (*(f"{index}_words" for index in _TABLES), "memory_files"):
+            self._database.execute(f"DELETE FROM {table} WHERE project_id = :project_id", project_id=project_id)
+        return project_id
+
+    def rebuild(self) -> None:
+        """Do nothing: the indexes are updated with the word tables."""
+
+
+def _lexeme(word: str) -> str:
+    """Return a word as a quoted lexeme."""
+    return "'" + _plain(word).replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _plain(word: str) -> str:
+    """Return a word without characters that PostgreSQL does not accept."""
+    return word[:MAX_LEXEME_LENGTH].replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,0 +1,211 @@
+"""Word index of a SQLite file, in FTS5 tables."""
+
+from __future__ import annotations
+
+import json
+
+from ralph.core.tokenize import inverse_document_frequency
+from ralph.store.database import WordMatches
+from ralph.store.postings import top_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ralph.store.database import Row
+    from ralph.store.sqlite.driver import SqliteDatabase
+
+    ReadTuples = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
+    """Function that runs a statement and returns its rows as tuples."""
+
+MERGE_PAGES = 100
+"""Number of index pages to merge in one maintenance step."""
+AUTOMERGE = 2
+"""Number of equal-sized FTS5 segments that triggers a merge; fewer segments make searches faster."""
+INDEX_BATCH = 20
+"""Number of rows to index per statement.
+
+More rows would leave so few segments that the next insert soon has to merge all of them.
+"""
+_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
+"""Table that each index covers."""
+MAX_POSTINGS = 20_000
+"""Maximum number of postings that a search reads, rarest words first.
+
+It keeps the cost of a search constant as the table grows; FTS5's own ranking reads every posting of every word.
+"""
+MAX_FILTERED_POSTINGS = 100_000
+"""Maximum number of postings that a search reads if a filter excludes most matches."""
+MIN_POSTINGS = 64
+"""Number of newest postings that a search reads of every word."""
+
+
+def _phrase(word: str) -> str:
+    """Return a word as an FTS5 string; characters that are never indexed become underscores."""
+    if word.isalnum():
+        return f'"{word}"'
+    plain = "".join(char if char.isalnum() or char in "_.-" or char > "\x7f" else "_" for char in word)
+    return f'"{plain.encode("utf-8", "replace").decode()}"'
+
+
+class _Postings:
+    """The newest rows that contain a word, and whether these are all."""
+
+    __slots__ = ("_span", "is_whole", "seqs")
+
+    def __init__(self, seqs: list[int], is_whole: bool, span: int) -> None:
+        """`span` is the distance between the first and the last `seq` of the table."""
+        self.seqs = seqs
+        self.is_whole = is_whole
+        self._span = span
+
+    def count(self, total: int) -> int:
+        """Return the number of rows that contain the word, extrapolated from their density unless all were read."""
+        if self.is_whole or not self.seqs:
+            return len(self.seqs)
+        return min(total, len(self.seqs) * self._span // (self.seqs[0] - self.seqs[-1] + 1))
+
+
+def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
+    """Return the rarest words whose postings can all be read, at least one."""
+    budget = MAX_FILTERED_POSTINGS
+    chosen: dict[str, float] = {}
+    for word in sorted(words, key=held_by.__getitem__):
+        budget -= held_by[word]
+        if budget < 0 and chosen:
+            break
+        chosen[word] = words[word]
+    return chosen
+
+
+def _heaviest(postings: Mapping[str, _Postings], words: Mapping[str, float], total: int, most: int) -> list[int]:
+    seqs = {word: held.seqs for word, held in postings.items()}
+    held_by = {word: held.count(total) for word, held in postings.items()}
+    return top_rows(seqs, held_by, words, total, most)
+
+
+class SqliteWordIndex:
+    """Word index of one SQLite file."""
+
+    def __init__(self, database: SqliteDatabase, read_tuples: ReadTuples) -> None:
+        self._database = database
+        self._tuples = read_tuples
+
+    def search(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> WordMatches:
+        """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
+        table = _TABLES[index]
+        # In two subqueries, because MIN and MAX in one SELECT would scan the whole table.
+        ends = f"""
+            SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words),
+                EXISTS (SELECT 1 FROM projects WHERE id <> :project_id)
+        """
+        first, newest, has_others = self._tuples(ends, values)[0]
+        total = newest - first + 1 if newest is not None else 0
+        source, own = f"{index}_index AS f", ""
+        if has_others:
+            # The index covers all projects, but word frequencies have to be those of this project.
+            ends = f"SELECT MIN(seq), MAX(seq), COUNT(*) FROM {table} WHERE project_id = :project_id"
+            first, newest, total = self._tuples(ends, values)[0]
+            source, own = f"{source} CROSS JOIN {table} AS r ON r.seq = f.rowid", "AND r.project_id = :project_id"
+        if not total or not words:
+            return WordMatches([], {}, 0)
+        span = newest - first + 1
+        postings = self._postings_by_word(f"{source} WHERE {index}_index MATCH :word {own}", words, total, span, values)
+        held_by = {word: held.count(total) for word, held in postings.items()}
+        best = _heaviest(postings, words, total, 2 * limit)
+        rows = self._rows(index, table, best, where, values)
+        is_whole = len(best) < 2 * limit and all(held.is_whole for held in postings.values())
+        if len(rows) < limit and not is_whole:
+            # The filter excludes too many of these: search again with the filter in the query, which is slower.
+            source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
+            few = _few_enough(held_by, words)
+            postings = self._postings_by_word(
+                f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, span, values
+            )
+            more = self._rows(index, table, _heaviest(postings, few, total, limit), where, values)
+            rows = list({row["seq"]: row for row in (*rows, *more)}.values())
+        return WordMatches(rows[:limit], held_by, total)
+
+    def _postings_by_word(
+        self, source: str, words: Mapping[str, float], total: int, span: int, values: Mapping[str, object]
+    ) -> dict[str, _Postings]:
+        """Return the newest postings of each word, and as many more of the rarest words as the limit allows."""
+        sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
+        postings = {word: self._read_postings(sql, word, MIN_POSTINGS, span, values) for word in words}
+        budget = MAX_POSTINGS - sum(len(held.seqs) for held in postings.values())
+        cut_off = [word for word, held in postings.items() if not held.is_whole]
+        cut_off.sort(key=lambda word: -words[word] * inverse_document_frequency(postings[word].count(total), total))
+        for word in cut_off:
+            if budget <= 0:
+                break
+            postings[word] = self._read_postings(sql, word, budget + MIN_POSTINGS, span, values)
+            budget -= len(postings[word].seqs) - MIN_POSTINGS
+        return postings
+
+    def _read_postings(self, sql: str, word: str, most: int, span: int, values: Mapping[str, object]) -> _Postings:
+        seqs = [seq for (seq,) in self._tuples(sql, {**values, "word": _phrase(word), "most": most})]
+        return _Postings(seqs, len(seqs) < most, span)
+
+    def _rows(self, index: str, table: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
+        """Return the rows with these `seq` values, in that order, including the words they are indexed under."""
+        return self._database.query(
+            f"""
+            SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
+            FROM json_each(:seqs) AS s CROSS JOIN {table} AS r ON r.seq = s.value
+                CROSS JOIN {index}_words AS w ON w.seq = r.seq
+            WHERE {where} ORDER BY s.key
+            """,
+            seqs=f"[{','.join(map(str, seqs))}]",
+            **values,
+        )
+
+    def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+        """Return the rows of an index with these `seq` values, including the words they are indexed under."""
+        return self._rows(index, _TABLES[index], seqs, where, values) if seqs else []
+
+    def clear(self, project_id: str) -> str:
+        """Drop the indexes, even damaged ones, for all projects: they share them."""
+        from ralph.store.maintenance.migrate import create_index_tables, drop_indexes
+
+        drop_indexes(self._database)
+        create_index_tables(self._database)
+        return ""
+
+    def insert(self, index: str, rows: Sequence[Row]) -> None:
+        """Index rows that are not indexed yet.
+
+        FTS5 flushes its buffer before each statement, so one statement for several rows takes half the time.
+        """
+        columns = ("project_id", "seq", "version", "title", "body", "paths", "tags")
+        values = ", ".join(f"value ->> {place}" for place in range(len(columns)))
+        sql = f"INSERT INTO {index}_words ({', '.join(columns)}) SELECT {values} FROM json_each(:rows)"
+        for start in range(0, len(rows), INDEX_BATCH):
+            batch = [[row[name] for name in columns] for row in rows[start : start + INDEX_BATCH]]
+            self._database.execute(sql, rows=json.dumps(batch, ensure_ascii=False))
+
+    def rebuild(self) -> None:
+        """Rebuild the full-text indexes after `clear`."""
+        from ralph.store.maintenance.migrate import create_indexes
+
+        create_indexes(self._database)
+        for index in _TABLES:
+            self._database.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
+
+    def set_bulk_mode(self, is_bulk: bool) -> None:
+        """Suspend automatic merging of the memory index during a bulk insert (`is_bulk`), or resume it."""
+        merge = 0 if is_bulk else AUTOMERGE
+        self._database.execute(
+            "INSERT INTO memory_index (memory_index, rank) VALUES ('automerge', :merge)", merge=merge
+        )
+
+    def optimize(self, *, is_full: bool = False) -> None:
+        """Merge a bounded number of index segments, or all if `is_full` is true: every search reads each segment."""
+        with self._database.transaction():
+            for name in (f"{index}_index" for index in _TABLES):
+                if is_full:
+                    self._database.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+                    continue
+                self._database.execute(
+                    f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-MERGE_PAGES
+                )
