@@ -38,6 +38,18 @@ def holder(path: Path) -> subprocess.Popen[str]:
     return process
 
 
+def count_waiting(pid: int) -> int:
+    """Return how many lock requests of a process are waiting."""
+    return sum(" -> " in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+def wait_until_waiting(pid: int, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while count_waiting(pid) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def in_line(queues: list[WriterQueue], order: list[int]) -> list[threading.Thread]:
     """Let each queue up after the one before it, and note when it has its turn."""
 
@@ -47,9 +59,9 @@ def in_line(queues: list[WriterQueue], order: list[int]) -> list[threading.Threa
         queues[number].release()
 
     threads = [threading.Thread(target=wait, args=(number,)) for number in range(len(queues))]
-    for thread in threads:
+    for number, thread in enumerate(threads):
         thread.start()
-        time.sleep(0.03)
+        wait_until_waiting(os.getpid(), number + 1)
     return threads
 
 
@@ -106,7 +118,7 @@ def test_one_that_is_stopped_while_it_waits_does_not_hold_up_those_behind_it(tmp
     first = WriterQueue(str(path))
     assert first.acquire(5)
     waiting = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    time.sleep(0.3)
+    wait_until_waiting(waiting.pid, 1)
     os.kill(waiting.pid, signal.SIGSTOP)
     try:
         first.release()  # the one that is stopped has the turn now, and does nothing with it
