@@ -89,7 +89,8 @@ def test_a_link_inside_the_project_is_followed_and_stays(project: Project) -> No
     kept.write_text("# Memories\n\n## Patterns\n\n### mem-1-0001\n> Said in the docs.\n")
     put_link(project.root / ".agent" / "memories.md", "../docs/memories.md")
 
-    project.memory.add("Learned later.")
+    with project.synced():
+        project.memory.add("Learned later.")
 
     assert (project.root / ".agent" / "memories.md").is_symlink()
     assert "> Learned later." in kept.read_text()
@@ -108,7 +109,8 @@ def test_settings_behind_a_link_inside_the_project_are_read(clone: Path) -> None
 def test_a_file_of_memories_that_is_a_link_to_the_database_is_left_alone(project: Project) -> None:
     put_link(project.root / ".agent" / "memories.md", "../.ralph/ralph.db")
 
-    project.memory.add("Learned.")
+    with project.synced():
+        project.memory.add("Learned.")
 
     assert project.files.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
     assert project.store.damaged_rows() == []
@@ -235,7 +237,8 @@ def test_a_backup_with_a_name_that_no_file_can_have_is_not_found(tmp_path: Path)
 def test_a_loop_of_links_is_a_file_that_cannot_be_written(project: Project) -> None:
     put_link(project.root / ".agent", ".agent")
 
-    project.memory.add("Learned.")
+    with project.synced():
+        project.memory.add("Learned.")
 
     assert len(project.files.problems) == 1
     assert project.files.problems[0].startswith("Cannot write .agent/memories.md: ")
