@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from ralph.core.actor import PERSON
-from ralph.core.config import TOML_NAME, load_config, set_toml_values
+from ralph.core.config import TOML_NAME, load_config
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.files import write_atomically
 from ralph.core.records import record, replace
@@ -116,6 +116,8 @@ class ProjectService:
         notes = []
         # Without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
+            from ralph.core.config_file import set_toml_values
+
             path = self._root / TOML_NAME
             try:
                 text = set_toml_values(path.read_text(encoding="utf-8"), "store", {"project": new})

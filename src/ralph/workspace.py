@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ralph.core.config import (
-    CONFIG_TEMPLATE,
     STORE_VARIABLE,
     TOML_NAME,
     WORKING_COPY_FILE,
@@ -13,7 +12,6 @@ from ralph.core.config import (
     StoreConfig,
     check_store_url,
     load_config,
-    set_toml_values,
 )
 from ralph.core.errors import ProjectNotFoundError, RalphError, UsageError
 from ralph.core.files import is_inside, make_folder_durably, path_exists, state_path, write_atomically
@@ -172,6 +170,8 @@ def init_project(
     """
     from pathlib import Path
 
+    from ralph.core.config_file import config_template
+
     directory = directory.absolute()
     done: list[str] = []
     config = load_config(directory, environment)
@@ -193,7 +193,7 @@ def init_project(
         # The database stays out of git; knowledge is for people to commit.
         for file, text in (
             (f"{FOLDER}/.gitignore", f"{DATABASE}*\n{WORKING_COPY_FILE}\n"),
-            (TOML_NAME, CONFIG_TEMPLATE),
+            (TOML_NAME, config_template()),
         ):
             if not os.path.lexists(directory / file):
                 write_atomically(directory / file, text.encode())
@@ -284,6 +284,8 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
         settings["project"] = kept.project
     path = directory / TOML_NAME
     if settings:
+        from ralph.core.config_file import set_toml_values
+
         try:
             text = set_toml_values(path.read_text(encoding="utf-8"), "store", settings)
             write_atomically(path.resolve(), text.encode())
