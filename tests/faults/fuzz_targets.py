@@ -26,13 +26,13 @@ from ralph.core.config import TOML_NAME, YAML_NAMES, load_config
 from ralph.core.config_file import config_template
 from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError
 from ralph.core.records import AgentReply, Memory, SessionEnding, record, record_fields
+from ralph.core.redaction import redact
 from ralph.core.text import (
     clean,
     extract_title,
     find_paths,
     neutralize,
     one_line,
-    redact,
     sanitize,
     slugify,
     truncate_words,
