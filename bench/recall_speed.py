@@ -19,7 +19,8 @@ from typing import Any
 import apsw
 
 from bench.measure import Table, best
-from ralph.core.records import SIGNAL_TYPES, Memory, MemorySource, now, timestamp
+from ralph.core.memory_types import SIGNAL_TYPES
+from ralph.core.records import Memory, MemorySource, now, timestamp
 from ralph.memory.recall.candidates import recall_memories
 from ralph.memory.recall.query import RecallContext
 from ralph.project import Project

@@ -9,7 +9,7 @@ from ralph.core.actor import PERSON
 from ralph.core.config import load_config
 from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.records import replace
-from ralph.workspace import find_root, is_agreed, open_own_store, open_project_store
+from ralph.workspace import find_root, is_trusted, open_own_store, open_project_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Project:
         """
         root = find_root(start)
         config = load_config(root)
-        if require_trust and not is_agreed(root, config):
+        if require_trust and not is_trusted(root, config):
             raise UsageError(
                 f"{root} stores its data outside this directory and is not trusted yet. Run `ralph init` to trust it.",
                 code="not-trusted",

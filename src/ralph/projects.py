@@ -10,14 +10,13 @@ from pathlib import Path
 from shlex import quote
 
 from ralph.core.actor import PERSON
-from ralph.core.config import TOML_NAME, load_config, set_toml_values
+from ralph.core.config import TOML_NAME, load_config
 from ralph.core.errors import NotFoundError, RalphError, UsageError
-from ralph.core.files import write_atomically
 from ralph.core.records import record, replace
 from ralph.core.text import one_line, sanitize
 from ralph.store import Store, open_database
 from ralph.store.projects import ProjectStore, ProjectSummary, lock_tasks
-from ralph.workspace import FOLDER, find_root, store_url
+from ralph.workspace import FOLDER, change_settings, find_root, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,16 +115,8 @@ class ProjectService:
         notes = []
         # Without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
-            path = self._root / TOML_NAME
-            try:
-                text = set_toml_values(path.read_text(encoding="utf-8"), "store", {"project": new})
-                write_atomically(path.resolve(), text.encode())
-            except (OSError, ValueError) as error:
-                raise RalphError(
-                    f"The project is called {new!r} now, but {TOML_NAME} cannot be changed ({error}): "
-                    f"set [store] project in it."
-                ) from error
-            notes.append(f"Noted in {TOML_NAME}: store project.")
+            change_settings(self._root, "store", {"project": new})
+            notes.append(f"Set in {TOML_NAME}: store project.")
         if os.environ.get(VARIABLE, "").strip() == old:
             notes.append(f"Change {VARIABLE} in the environment to {new!r} too.")
         if self._config.store.url:

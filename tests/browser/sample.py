@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import ralph.core.records as records
+from ralph.core.memory_types import SIGNAL_TYPES
 from ralph.core.records import (
-    SIGNAL_TYPES,
     AgentReply,
     FailureReportSigil,
     KnowledgeSigil,

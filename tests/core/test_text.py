@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.redaction import redact
 from ralph.core.text import (
     clean,
     count_tokens,
     extract_title,
     find_paths,
     one_line,
-    redact,
     sanitize,
     truncate,
     truncate_words,

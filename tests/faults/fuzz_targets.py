@@ -22,17 +22,17 @@ from ralph.agents.programs import build_reply
 from ralph.agents.rehearsal import read_playbook
 from ralph.agents.streams import JsonLinesParser
 from ralph.agents.supervisor.process import ProcessResult
-from ralph.core.config import CONFIG_TEMPLATE as SETTINGS
 from ralph.core.config import TOML_NAME, YAML_NAMES, load_config
+from ralph.core.config_file import config_template
 from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError
 from ralph.core.records import AgentReply, Memory, SessionEnding, record, record_fields
+from ralph.core.redaction import redact
 from ralph.core.text import (
     clean,
     extract_title,
     find_paths,
     neutralize,
     one_line,
-    redact,
     sanitize,
     slugify,
     truncate_words,
@@ -628,7 +628,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         name=".ralph.toml",
         read=toml,
-        examples=(examples.TOML, SETTINGS),
+        examples=(examples.TOML, config_template()),
         words=("[", "[[", " = ", '"""', "memories"),
     ),
     Target(

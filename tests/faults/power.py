@@ -36,7 +36,7 @@ from ralph.project import Project
 from ralph.store.maintenance.backup import backup_paths
 from ralph.store.maintenance.check import check_database
 from ralph.web.tokens import load_or_create_token
-from ralph.workspace import _note_store, init_project
+from ralph.workspace import init_project, save_location
 from tests.faults.trial import Shown, Trial
 from tests.make import finish
 
@@ -464,7 +464,7 @@ def keep_files(disk: Disk) -> list[str]:
     )
     after_power_loss(
         "settings",
-        lambda: _note_store(root, StoreConfig(), StoreConfig(project="x"), is_given=False),
+        lambda: save_location(root, StoreConfig(), StoreConfig(project="x"), is_new=False),
         lambda: holds(settings, 'project = "x"'),
     )
     after_power_loss(

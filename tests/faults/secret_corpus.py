@@ -197,8 +197,6 @@ def _keys(make: Maker) -> Iterator[tuple[str, Made]]:
     yield "PGP key, cut", (pgp, tuple(body))
     body = make.lines(3)
     yield "PuTTY key", ("\n".join(["Private-Lines: 3", *body, "Private-MAC: 00"]), tuple(body))
-    middle = make.lines(14)
-    yield "middle of a key", ("\n".join(middle), tuple(middle))
 
 
 def _structured(make: Maker) -> Iterator[tuple[str, Made]]:
@@ -379,22 +377,6 @@ def _plain_words(make: Maker) -> Iterator[tuple[str, Made]]:
         "the secret is {}",
         "The passphrase is {}",
         "PIN/password = {}",
-        "Passwort: {}",
-        "Das Passwort lautet {}",
-        "Mein Passwort ist {}.",
-        "le mot de passe est {}",
-        "Mot de passe : {}",
-        "La contraseña es {}",
-        "contraseña: {}",
-        "A senha é {}",
-        "La password è {}",
-        "Het wachtwoord is {}",
-        "Hasło to {}",
-        "пароль: {}",
-        "Пароль — {}",
-        "パスワードは {} です",
-        "密码是 {}",
-        "비밀번호는 {} 입니다",
         "pw is {}",
         "pwd {} for root",
         "I set the password to {}",

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ralph.core.config import CONFIG_TEMPLATE
+from ralph.core.config_file import config_template
 from ralph.core.text import clean
 from ralph.project import Project
 from tests.cli.terminal import at_terminal
@@ -117,7 +117,7 @@ class _Place:
                 self.tasks.append(task.id)
                 (self._folder / task.id).write_bytes(_answer(task.id, chunk).encode("utf-8", "surrogatepass"))
         keys = "\n".join(f"{json.dumps(text, ensure_ascii=False)} = 1" for text in texts[::20] if "\x7f" not in text)
-        (self.root / ".ralph.toml").write_text(f"{CONFIG_TEMPLATE}\n[prompt.more]\n[extra]\n{keys}\n")
+        (self.root / ".ralph.toml").write_text(f"{config_template()}\n[prompt.more]\n[extra]\n{keys}\n")
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
         subprocess.run([*git, "init", "-q"], cwd=self.root, check=True)
         for text in texts[::10]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.records import (
-    MEMORY_KINDS,
     Memory,
     MemoryEvent,
     MemorySource,

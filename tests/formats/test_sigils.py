@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ralph.core.memory_types import SIGNAL_TYPES
 from ralph.core.records import (
-    SIGNAL_TYPES,
     Difficulty,
     FailureReportSigil,
     HandoverSigil,

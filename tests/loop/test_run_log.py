@@ -162,7 +162,7 @@ def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
     folder = project.root / LIVE_FOLDER
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr("ralph.core.records.os.urandom", lambda count: b"\x01" * count)
+    monkeypatch.setattr("ralph.core.records.base.os.urandom", lambda count: b"\x01" * count)
     if spoil == "a file in the way":
         folder.touch()
     elif spoil == "a link":

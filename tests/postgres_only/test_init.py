@@ -88,8 +88,9 @@ def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(
     alone = a_directory(tmp_path, "alone")
     init_project(alone)
 
-    with pytest.raises(UsageError, match=r"ralph\.db holds this project\. Take it along: ralph store copy \. "):
+    with pytest.raises(UsageError) as refused:
         init_project(alone, url=with_password(url))
+    assert refused.value.code == "project-has-data"
 
     with Project.open(alone) as project:
         project.tasks.add("Taken along")

@@ -18,8 +18,9 @@ from ralph.cli.output import (
     undo_command,
 )
 from ralph.core.errors import UsageError
+from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.paging import Page
-from ralph.core.records import MEMORY_KINDS, MemorySource, MemoryState
+from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False

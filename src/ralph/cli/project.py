@@ -6,6 +6,7 @@ import sys
 
 from ralph.cli.output import (
     action_adder,
+    actor,
     add_format_option,
     format_time,
     pluralize,
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
     from ralph.projects import ProjectService
 
-    with ProjectService.open(working_directory(args)) as projects:
+    with ProjectService.open(working_directory(args), actor=actor()) as projects:
         return int(args.do(projects, args) or 0)
 
 

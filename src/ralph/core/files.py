@@ -1,8 +1,7 @@
 """Atomic replacement of files that other programs and people also edit.
 
-A file is never half written: the new one is complete and on disk before it replaces the old one. What somebody else
-saved in the meantime is never overwritten.
-
+A file is never half written: the new one is complete and on disk before it replaces the old one, unless somebody else
+has saved it in the meantime.
 """
 
 from __future__ import annotations
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
     FileStamp = tuple[int, int]
     """Size in bytes and modification time in nanoseconds."""
 
-NO_FILE = (-1, -1)
-"""Size of a file that does not exist."""
-AT_FDCWD = -100
-RENAME_EXCHANGE = 2
 F_SETSIG = 10
 DISK_FULL, DISK_READ_ONLY = "the disk is full", "the disk is read-only"
 MIN_FREE_INODES = 8
@@ -117,20 +112,19 @@ def write_atomically(path: Path, content: bytes) -> None:
 def replace_if_unchanged(
     path: Path, content: bytes, expected: FileStamp | None, *, modified_ns: int, is_durable: bool = True
 ) -> bool:
-    """Replace the file that was seen at a path; return False if it has changed since.
+    """Replace the file at a path; return False if it has changed or somebody is writing to it.
 
-    `seen` is its size and modification time, None if there was no file; `changed_ns` is the modification time of the
-    new file. Callers that write many files can pass `durably=False` and sync them together later.
-
+    `expected` is its size and modification time, None if there was no file; `modified_ns` is the modification time of
+    the new file. Callers that write many files can pass `is_durable=False` and sync them together later.
     """
     make_folder_durably(path.parent)
+    if not _is_unchanged(path, expected):
+        return False
     new = _write_temporary(path, content, modified_ns, durably=is_durable)
-    original = _stat(new)
     try:
-        if not _install(new, path, expected or NO_FILE):
-            if _stat(new) not in (original, NO_FILE) or is_being_written(new):
-                _save_as_conflict(new, path)  # somebody wrote to it while it was in place
+        if not _is_unchanged(path, expected):
             return False
+        new.replace(path)
     finally:
         new.unlink(missing_ok=True)
     if is_durable:
@@ -139,30 +133,24 @@ def replace_if_unchanged(
 
 
 def remove_if_unchanged(path: Path, expected: FileStamp) -> bool:
-    """Delete the file that was seen at a path; return False if it has changed since."""
-    if _stat(path) != expected or is_being_written(path):
+    """Delete the file at a path; return False if it has changed or somebody is writing to it."""
+    if not _is_unchanged(path, expected):
         return False
-    aside = _temporary_path(path)
-    path.rename(aside)
-    if _stat(aside) == expected and not is_being_written(aside):
-        aside.unlink()
-        sync_folder(path.parent)
-        return True
+    path.unlink()
+    sync_folder(path.parent)
+    return True
+
+
+def _is_unchanged(path: Path, expected: FileStamp | None) -> bool:
     try:
-        path.hardlink_to(aside)
-        aside.unlink()
-    except FileExistsError:  # saved twice: in place and as a new file
-        _save_as_conflict(aside, path)
-    return False
+        status = path.stat()
+    except FileNotFoundError:
+        return expected is None
+    return (status.st_size, status.st_mtime_ns) == expected and not is_being_written(path)
 
 
 def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
-
-
-def _save_as_conflict(file: Path, path: Path) -> None:
-    """Rename a file that somebody else wrote to a visible name next to the original."""
-    file.rename(path.with_name(f"{path.name[:200]}.saved-{os.urandom(3).hex()}"))
 
 
 def _write_temporary(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
@@ -202,43 +190,6 @@ def delete_temporary_files(folder: str) -> None:
                 os.unlink(path)  # noqa: PTH108
     except OSError:
         pass  # leftovers are harmless
-
-
-def _install(new: Path, path: Path, seen: FileStamp) -> bool:
-    """Replace the file that was seen by a new one, checking the displaced file once more."""
-    if _stat(path) != seen or is_being_written(path):
-        return False
-    if seen == NO_FILE:
-        try:
-            path.hardlink_to(new)
-        except FileExistsError:
-            return False
-        return True
-    if not _exchange(new, path):
-        new.replace(path)
-    elif _stat(new) != seen or is_being_written(new):  # saved between check and exchange: restore it
-        _exchange(new, path)
-        return False
-    return True
-
-
-def _stat(path: Path) -> FileStamp:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return NO_FILE
-    return status.st_size, status.st_mtime_ns
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two files atomically; return False where the system cannot."""
-    import ctypes
-
-    try:
-        exchange = ctypes.CDLL(None).renameat2
-    except (OSError, AttributeError):
-        return False
-    return bool(exchange(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
 
 
 def make_folder_durably(folder: Path) -> None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ralph.core.memory_types import describe_types
+
 SKILL_NAME = "ralph-memory"
 """Name of the skill and of its folder."""
 SKILL_DESCRIPTION = (
@@ -20,10 +22,13 @@ MEMORY_COMMANDS = """\
   ralph memory add "a fact" --type fix --tags docker,database
 """
 
-MEMORY_RULES = """\
-Types: pattern (how things are done here), decision (what was chosen and why), fix (the solution to a recurring
-problem), context (what a newcomer has to know). Add one precise fact at a time, with its reason, and search first to
-avoid duplicates. Never put keys or passwords into a memory.
+MEMORY_RULES = f"""\
+The types are:
+
+{describe_types()}
+
+Add one precise fact at a time, with its reason, and search first to avoid duplicates. Never put keys or passwords into
+a memory.
 """
 
 PROMPT_SECTION = f"""\
@@ -62,8 +67,6 @@ When you find out something that took effort and will still be true tomorrow, sa
 the command above, or with a separate line in your answer:
 
 MEMORY:pitfall:The test database is shared; run those tests one at a time
-
-The type is one of architecture, dependency, decision, constraint, pattern, convention, pitfall, fix.
 
 {MEMORY_RULES}
 Do not save what the code or its documentation already says, what concerns only the current task, or anything personal

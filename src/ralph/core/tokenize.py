@@ -2,8 +2,8 @@
 
 Identifiers come in many spellings: `getUserName`, `get_user_name` and "get the user's name" should match. An identifier
 is indexed by its parts and as a whole, words are stemmed, and text without spaces between words, such as Chinese or
-Thai, is split into character pairs. Memories are stored with their words (`TOKENIZER_VERSION` identifies the rules), and queries
-are tokenized by the same rules.
+Thai, is split into character pairs. Memories are stored with their words (`TOKENIZER_VERSION` identifies the rules),
+and queries are tokenized by the same rules.
 """
 
 from __future__ import annotations

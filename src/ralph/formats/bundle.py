@@ -12,7 +12,8 @@ import math
 import re
 
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
-from ralph.core.records import MEMORY_KINDS, Memory, MemoryEvent, MemorySource, MemoryState, record_fields
+from ralph.core.memory_types import MEMORY_KINDS
+from ralph.core.records import Memory, MemoryEvent, MemorySource, MemoryState, record_fields
 from ralph.core.text import extract_title, one_line, sanitize
 from ralph.formats.imported import (
     MAX_ID_CHARS,

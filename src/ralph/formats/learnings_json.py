@@ -11,7 +11,8 @@ import math
 from ralph.core.files import write_atomically
 from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import Memory, MemoryState, record
-from ralph.core.text import REDACTED, clean, one_line, redact, sanitize, truncate
+from ralph.core.redaction import REDACTED, redact
+from ralph.core.text import clean, one_line, sanitize, truncate
 from ralph.formats.imported import (
     InvalidEntryError,
     convert_entries,

@@ -10,6 +10,7 @@ import json
 import re
 from enum import StrEnum
 
+from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.text import sanitize
 from ralph.formats.bundle import is_bundle
 from ralph.formats.planned import ReadProblem, unify_newlines
@@ -57,7 +58,7 @@ MAX_COLUMN_CHARS = 30
 """Maximum length of a column name, in characters."""
 MIN_KNOWN_COLUMNS = 3
 """Number of known columns from which a table counts as memories, whatever other columns it has."""
-TEMPLATE_HEADINGS = frozenset({"memories", "patterns", "decisions", "fixes", "context"})
+TEMPLATE_HEADINGS = frozenset({"memories", *(one.heading.lower() for one in MEMORY_TYPES.values() if one.file_section)})
 """Headings of an empty `memories.md`, in lower case."""
 MAX_BINARY_RATIO = 0.05
 """Maximum share of control and replacement characters in a text file."""

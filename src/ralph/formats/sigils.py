@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 
 from ralph.core.config import HATS
+from ralph.core.memory_types import SIGNAL_TYPES
 from ralph.core.records import (
-    SIGNAL_TYPES,
     Difficulty,
     FailureReportSigil,
     HandoverSigil,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ralph.agents import Limits
 from ralph.agents.supervisor.process import run_program
 from ralph.core.records import GateResult, SessionEnding, VerificationResult
-from ralph.core.text import redact
+from ralph.core.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

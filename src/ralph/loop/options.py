@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ralph.core.records import record, record_fields, replace
-from ralph.core.text import redact
+from ralph.core.redaction import redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ then the knowledge, but never the task, the latest failure or the instructions.
 
 from __future__ import annotations
 
+from ralph.core.memory_types import LEARNING_CATEGORIES, SIGNAL_TYPES
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection
 from ralph.core.skill import PROMPT_SECTION
 from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, truncate
@@ -67,7 +68,7 @@ Complete the task below, and nothing else.
 - If you can, rate how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
 """
 
-MEMORY_INSTRUCTIONS = """\
+MEMORY_INSTRUCTIONS = f"""\
 ## Memory
 
 What you write in these sigils is stored and shown to later sessions when it is relevant to them. Use them sparingly
@@ -89,13 +90,13 @@ What is the case, where, and what to do about it.
 </knowledge>
 
 ### Learnings
-For a lesson about how to work here (category: success_pattern, pitfall, tool_usage, code_structure, testing_strategy,
-debugging_technique or other):
+For a lesson about how to work here, with one of the categories
+{", ".join(LEARNING_CATEGORIES)}:
 
 <learning category="pitfall" tags="tag1,path/to/file.py">One to three sentences.</learning>
 
-A single line works as well; the word after MEMORY is one of architecture, dependency, decision, constraint, pattern,
-convention, pitfall, fix:
+A single line works as well; the word after MEMORY is one of
+{", ".join(SIGNAL_TYPES)}:
 
 MEMORY:pattern:How something specific is done here
 

@@ -19,7 +19,8 @@ import stat
 import time
 
 from ralph.core.errors import RalphError
-from ralph.core.text import clean, redact
+from ralph.core.redaction import redact
+from ralph.core.text import clean
 from ralph.loop.options import stored_worker
 from ralph.loop.progress import ProgressEvent, ignore_output_errors, progress_event
 from ralph.loop.workers import dead_workers, is_worker_alive

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ralph.core.errors import ConfirmationRequiredError, UsageError
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
-from ralph.core.records import LEARNING_CATEGORIES, MEMORY_KINDS, timestamp
+from ralph.core.memory_types import MEMORY_KINDS, MEMORY_TYPES
+from ralph.core.records import timestamp
 from ralph.core.text import clean, one_line, sanitize
 
 TYPE_CHECKING = False
@@ -62,12 +63,11 @@ def check_type(text: str, used: Callable[[], Mapping[str, int]]) -> str:
             f"Invalid memory type: {one_line(text, 40)!r}. Use one word, such as {', '.join(MEMORY_KINDS[:4])}.",
             code="invalid-memory-type",
         )
-    known = [*MEMORY_KINDS, *LEARNING_CATEGORIES]
-    if name in known or name in (custom := used()):
+    if name in MEMORY_TYPES or name in (custom := used()):
         return name
     import difflib
 
-    close = difflib.get_close_matches(name, [*known, *custom], n=1)
+    close = difflib.get_close_matches(name, [*MEMORY_TYPES, *custom], n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     raise UsageError(
         f"Unknown memory type: {name!r}. Use one of {', '.join(MEMORY_KINDS)}.{hint}", code="unknown-memory-type"

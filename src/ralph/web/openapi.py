@@ -157,5 +157,10 @@ def _names() -> dict[str, Any]:
     from ralph.loop import stuck
     from ralph.memory.lifecycle import lift
 
-    names: dict[str, Any] = {**vars(collections.abc), **vars(stuck), **vars(records), **vars(lift)}
+    names: dict[str, Any] = {
+        **vars(collections.abc),
+        **vars(stuck),
+        **{name: getattr(records, name) for name in dir(records)},
+        **vars(lift),
+    }
     return {**names, "Row": dict[str, Any], "Any": Any}

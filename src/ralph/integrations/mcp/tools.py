@@ -10,8 +10,9 @@ best as text, such as a whole memory, have no fields.
 from __future__ import annotations
 
 from ralph.core.errors import RalphError
+from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import MEMORY_KINDS, TaskStatus, record
+from ralph.core.records import TaskStatus, record
 from ralph.core.text import one_line
 from ralph.integrations.mcp.arguments import error_text, validate_arguments
 

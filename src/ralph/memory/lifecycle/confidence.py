@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ralph.core.limits import MAX_TAGS
-from ralph.core.records import LEARNING_CATEGORIES, MemorySource, replace
+from ralph.core.memory_types import LEARNING_CATEGORIES
+from ralph.core.records import MemorySource, replace
 from ralph.core.text import extract_title
 
 TYPE_CHECKING = False

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ralph.core.memory_types import MEMORY_TYPES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
@@ -20,7 +22,8 @@ SEQUENCE_LENGTH = 4
 MAX_CACHED_LENGTH = 2000
 """Length of a text up to which its words are cached, in characters."""
 
-WARNING_KINDS = ("pitfall", "antipattern")
+WARNING_KINDS = tuple(one.name for one in MEMORY_TYPES.values() if one.is_warning)
+"""Memory types that say what to avoid."""
 FILLER_WORDS = frozenset("a an the very just really quite simply please also".split())
 _NOT_PLURAL = frozenset("https news macos does this always perhaps besides whereas towards".split())
 _OPENING = "\"'“”‘«,;()[]{}|·•—–。，、；：（）「」"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.limits import MAX_TITLE_LENGTH
+from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.text import extract_title, truncate
 
 TYPE_CHECKING = False
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 
     Content = Mapping[str, object]
 
-LEARNING_KINDS = ("strategy", "antipattern", "estimate", "convention")
+LEARNING_SECTIONS = {
+    one.name: one.learnings_section[1]
+    for one in sorted(MEMORY_TYPES.values(), key=lambda one: one.learnings_section or (0, ""))
+    if one.learnings_section
+}
+"""Sections of the knowledge base from previous loops, by memory type."""
+LEARNING_KINDS = tuple(LEARNING_SECTIONS)
 """Memory kinds with structured content."""
 GENERAL_TASK_TYPE = "general"
 """Task type of learnings that apply to all tasks."""

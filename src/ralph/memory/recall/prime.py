@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from ralph.core.records import MEMORY_KINDS
+from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.text import CHARACTERS_PER_TOKEN
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty

@@ -7,7 +7,8 @@ a sigil.
 from __future__ import annotations
 
 from ralph.core.markdown import blank_code_blocks, match_fence
-from ralph.core.records import LEARNING_CATEGORIES, MEMORY_KINDS, OmittedItem
+from ralph.core.memory_types import LEARNING_CATEGORIES, MEMORY_KINDS, MEMORY_TYPES
+from ralph.core.records import OmittedItem
 from ralph.core.text import CHARACTERS_PER_TOKEN, compiled_pattern, neutralize
 
 TYPE_CHECKING = False
@@ -23,20 +24,6 @@ PREFACE = (
 )
 
 _HEADING = r"(?m)^(\s{0,3})(?=#{1,6}\s|(?:={2,}|-{2,})\s*$)"
-_GROUPS = {
-    "architecture": "Architecture",
-    "dependency": "Dependencies",
-    "decision": "Decisions",
-    "constraint": "Constraints",
-    "pattern": "Patterns",
-    "convention": "Conventions",
-    "pitfall": "Pitfalls",
-    "fix": "Fixes",
-    "context": "Context",
-    "strategy": "Strategies",
-    "antipattern": "Antipatterns",
-    "estimate": "Estimates",
-}
 _ORDER = {kind: place for place, kind in enumerate(("knowledge", *(k for k in MEMORY_KINDS if k != "knowledge")))}
 
 
@@ -123,7 +110,7 @@ def _group(memory: Memory) -> str:
 
 def kind_heading(kind: str) -> str:
     """Return the heading for memories of a kind."""
-    return "Knowledge" if kind == "knowledge" else _GROUPS.get(kind, LEARNINGS_HEADING)
+    return (MEMORY_TYPES[kind].heading if kind in MEMORY_TYPES else "") or LEARNINGS_HEADING
 
 
 def _entry(memory: Memory) -> str:
@@ -132,7 +119,7 @@ def _entry(memory: Memory) -> str:
     if memory.kind == "knowledge":
         tags = f"_Tags: {', '.join(escape_inline(tag) for tag in memory.tags)}_"
         return f"### {escape_inline(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{staleness_note(memory)}"
-    if memory.kind in _GROUPS:
+    if memory.kind in MEMORY_KINDS:
         # The title of a short memory is its first sentence, which should not appear twice.
         start = memory.title.removesuffix("...")
         text = body if memory.body.startswith(start) else f"**{escape_inline(memory.title)}**: {body}"

@@ -6,7 +6,7 @@ Only learnings with structured content are rendered here; a convention stated in
 from __future__ import annotations
 
 from ralph.core.text import one_line
-from ralph.memory.lifecycle.learnings import structured_content
+from ralph.memory.lifecycle.learnings import LEARNING_SECTIONS, structured_content
 from ralph.memory.recall.render import escape_untrusted, staleness_note
 
 TYPE_CHECKING = False
@@ -16,23 +16,17 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
 
 KNOWLEDGE_BASE_HEADING = "## Knowledge Base (from previous loops)"
-_SECTIONS = {
-    "strategy": "## Proven Strategies",
-    "antipattern": "## Anti-Patterns to Avoid",
-    "estimate": "## Time/Iteration Estimates",
-    "convention": "## Project Conventions",
-}
-MAX_SECTION_HEADING_LENGTH = 4 + max(map(len, _SECTIONS.values()))
+MAX_SECTION_HEADING_LENGTH = len("## \n\n\n\n") + max(map(len, LEARNING_SECTIONS.values()))
 """Length of the longest section heading with its line breaks, in characters."""
 
 
 def render_knowledge_base(memories: Iterable[Memory]) -> str:
     """Return the learnings of previous loops as prompt text, by kind; empty if there are none."""
-    lines: dict[str, list[str]] = {kind: [] for kind in _SECTIONS}
+    lines: dict[str, list[str]] = {kind: [] for kind in LEARNING_SECTIONS}
     for memory in memories:
         if memory.kind in lines:
             lines[memory.kind].append(render_learning(memory))
-    sections = [f"{_SECTIONS[kind]}\n\n" + "\n".join(entries) for kind, entries in lines.items() if entries]
+    sections = [f"## {LEARNING_SECTIONS[kind]}\n\n" + "\n".join(entries) for kind, entries in lines.items() if entries]
     return "\n\n".join([KNOWLEDGE_BASE_HEADING, *sections]) + "\n" if sections else ""
 
 

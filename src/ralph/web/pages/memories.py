@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.paging import Page
-from ralph.core.records import MEMORY_KINDS, MemoryState, record
+from ralph.core.records import MemoryState, record
 from ralph.core.text import one_line
 from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.memory.recall.embeddings import is_installed

@@ -1,29 +1,21 @@
-"""Detection of secrets by context: a name, a heading, a command or a sentence.
+"""Detection of secrets by context: a name, a command or a sentence.
 
-Secrets with a recognizable format are found by `text` and `secrets`. A name proves little (`token = next_token`), so
-the value counts too: the weaker the name, the more random it must look. This module is imported only if `text` has
-found a marker for it, and runs in linear time.
-
+A name proves little (`token = next_token`), so the value counts too: the weaker the name, the more random it must look.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cache
 from itertools import accumulate
+
+from ralph.core.text import compiled_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 REDACTED = "[redacted]"
-MIN_KEY_LINES = 3
-"""Number of consecutive base64 lines that count as a key without a heading."""
-KEY_LOOKBACK_CHARACTERS = 20_000
-"""Maximum distance searched backward for the beginning of such a key, in characters."""
-TAIL_LOOKBACK_CHARACTERS = 200
-"""Characters at the end of a line searched for the first line of a key."""
 MAX_LINE_CHARACTERS = 4_000
 """Size of the pieces in which longer lines are searched, in characters."""
 
@@ -56,24 +48,28 @@ _SYMBOL = r"[!@#$%^&*+~?]"
 
 def _is_reference(value: str) -> bool:
     return bool(
-        _compiled(_REFERENCE).search(value)
-        or _compiled(_PATH_OR_URL).match(value)
-        or _compiled(_PLACEHOLDER).match(value)
+        compiled_pattern(_REFERENCE).search(value)
+        or compiled_pattern(_PATH_OR_URL).match(value)
+        or compiled_pattern(_PLACEHOLDER).match(value)
     )
 
 
 def _is_random(value: str) -> bool:
     """Return whether a value looks random: digits, lowercase and uppercase letters, or a long hex string."""
-    if _is_reference(value) or _compiled(_UUID).search(value):
+    if _is_reference(value) or compiled_pattern(_UUID).search(value):
         return False
-    if _compiled(_HEX).fullmatch(value):
+    if compiled_pattern(_HEX).fullmatch(value):
         return not value.isdigit()
-    return len(value) >= 12 and _has(value, _DIGIT, _LOWERCASE, _UPPERCASE) and not _compiled(_TECHNICAL).match(value)
+    return (
+        len(value) >= 12
+        and _has(value, _DIGIT, _LOWERCASE, _UPPERCASE)
+        and not compiled_pattern(_TECHNICAL).match(value)
+    )
 
 
 def _is_strong(value: str) -> bool:
     """Return whether a value looks like a strong password."""
-    if len(value) < 8 or _is_reference(value) or _compiled(_TECHNICAL).match(value) or "/" in value:
+    if len(value) < 8 or _is_reference(value) or compiled_pattern(_TECHNICAL).match(value) or "/" in value:
         return False
     if not _has(value, _DIGIT, r"[A-Za-z]"):
         return False
@@ -83,11 +79,11 @@ def _is_strong(value: str) -> bool:
 def _is_weak(value: str) -> bool:
     """Return whether a value looks like a weak password: letters and a digit."""
     is_password = len(value) >= 6 and _has(value, _DIGIT, _LOWERCASE)
-    return is_password and not _is_reference(value) and not _compiled(_TECHNICAL).match(value)
+    return is_password and not _is_reference(value) and not compiled_pattern(_TECHNICAL).match(value)
 
 
 def _has(value: str, *patterns: str) -> bool:
-    return all(_compiled(pattern).search(value) for pattern in patterns)
+    return all(compiled_pattern(pattern).search(value) for pattern in patterns)
 
 
 # --- context -------------------------------------------------------------------------------
@@ -106,11 +102,9 @@ _WEAK_NAME = (
 _PUBLIC_NAME = r"(?:public|primary|foreign|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
 _TEST_OUTPUT = r"(?:[-=]{3}|tests?|checks?)\s{1,2}$"
 _PROSE = (
-    r"(?:(pass(?:word|phrase|code|wd)s?|passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|парол[ья]"
-    r"|パスワード|密码|密碼|비밀번호|pwd?|pass)|api[ _-]?key|secret|token|[_-]key|credentials)"
-    r"(?=[\s\"'`=:：—–は是는은])[\"'`]?(?:\s(?:for|of|on|in|at|für|de|para|du|von|voor|dla|для)\s[\w.-]{1,40})?"
-    r"\s{0,2}((?:(?:is|was|ist|war|lautet|est|es|é|è|to|from)\b|[=:：—–は是는은])?)\s{0,2}[\"'`“‘«]?"
-    r"([^\s\"'`”’»<>,;]{6,100})"
+    r"(?:(pass(?:word|phrase|code|wd)s?|pwd?|pass)|api[ _-]?key|secret|token|[_-]key|credentials)"
+    r"(?=[\s\"'`=:—–])[\"'`]?(?:\s(?:for|of|on|in|at)\s[\w.-]{1,40})?"
+    r"\s{0,2}((?:(?:is|was|to|from)\b|[=:—–])?)\s{0,2}[\"'`“‘]?([^\s\"'`”’<>,;]{6,100})"
 )
 _PAIR = (
     r"\b(?:(?:login|credentials?|creds|user(?:name)?|account)[\"']?\s{0,2}(?:is|:|=)\s{0,2}[\w.@-]{1,40}\s{0,2}[:/]"
@@ -135,20 +129,20 @@ _USER_AND_PASSWORD = rb"[\w.@-]{2,60}:[!-~]{6,200}"
 def _is_assigned_secret(value: str, match: re.Match[str]) -> bool:
     is_prose = value.isalpha() and not match[1].endswith("=")
     is_prose |= " " in value and not any(character.isdigit() for character in value)
-    return not (is_prose or _is_reference(value) or _compiled(_HARMLESS_NAME).search(match[1]))
+    return not (is_prose or _is_reference(value) or compiled_pattern(_HARMLESS_NAME).search(match[1]))
 
 
 def _is_weakly_named(value: str, match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 16) : match.start() + 3]
-    return not _compiled(_PUBLIC_NAME).search(before) and _is_random(value)
+    return not compiled_pattern(_PUBLIC_NAME).search(before) and _is_random(value)
 
 
 def _is_prose_secret(value: str, match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 16) : match.start() + 2]
-    if _compiled(_PUBLIC_NAME).search(before):
+    if compiled_pattern(_PUBLIC_NAME).search(before):
         return False
-    is_word = not _compiled(r"[\w-]$").search(before[:-2])
-    if match[1] == "pass" and ((is_word and not match[2]) or _compiled(_TEST_OUTPUT).search(before[:-2])):
+    is_word = not compiled_pattern(r"[\w-]$").search(before[:-2])
+    if match[1] == "pass" and ((is_word and not match[2]) or compiled_pattern(_TEST_OUTPUT).search(before[:-2])):
         return False  # the verb, or a test result
     may_be_weak = match[1] and match[2] and match[2] not in ("to", "from")
     return _is_strong(value) or (bool(may_be_weak) and _is_weak(value))
@@ -186,24 +180,18 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
         _WEAK_NAME,
         _is_weakly_named,
     ),
-    (
-        (
-            *("key", "pass", "pw", "secret", "token", "cred", "kennwort", "contrase", "senha", "wachtwoord", "hasło"),
-            *("парол", "パスワード", "密码", "密碼", "비밀번호"),
-        ),
-        _PROSE,
-        _is_prose_secret,
-    ),
+    (("key", "pass", "pw", "secret", "token", "cred"), _PROSE, _is_prose_secret),
     ((":5432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """Lowercase markers that must be in a line before the pattern is tried, the pattern, and a check of the value."""
-PASSWORD_RULE_MARKERS = frozenset(mark for marks, _, _ in _RULES for mark in marks)
+CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in markers)
+"""Lowercase substrings, one of which is in every text with a secret that `redact_in_context` finds."""
 
 
-def redact_passwords(text: str) -> str:
+def redact_in_context(text: str) -> str:
     """Return the text without secrets identified by names, sentences, commands and headers."""
     text = _redact_matches(text, _SURE_NAME, _is_assigned_secret)
-    lowered = lower_in_place(text)
+    lowered = _lower(text)
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for markers, pattern, is_secret in _RULES:
@@ -214,7 +202,7 @@ def redact_passwords(text: str) -> str:
     return "\n".join(lines)
 
 
-def lower_in_place(text: str) -> str:
+def _lower(text: str) -> str:
     """Return the text in lowercase with unchanged positions."""
     return text.replace("İ", "I").lower()  # the only letter that becomes two in lowercase
 
@@ -231,85 +219,10 @@ def _lines_with(marker: str, text: str, starts: list[int]) -> Iterator[int]:
 def _redact_matches(text: str, pattern: str, is_secret: Callable[[str, re.Match[str]], bool]) -> str:
     parts = []
     position = 0
-    for match in _compiled(pattern).finditer(lower_in_place(text)):
+    for match in compiled_pattern(pattern).finditer(_lower(text)):
         start, end = match.span(match.lastindex or 0)
-        value = text[start:end].rstrip(".,;:)!。、")
+        value = text[start:end].rstrip(".,;:)!")
         if REDACTED not in value and is_secret(value, match):
             parts += [text[position:start], REDACTED]
             position = start + len(value)
     return "".join([*parts, text[position:]]) if parts else text
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
-# --- partial private keys -----------------------------------------------------------------
-
-_KEY_END = r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-_LINE_END = r"(?:\\r)?\\n|\n"
-_LINE_PADDING = " \t\"'+>|"
-_KEY_LINE = r"(?:\d{1,5}[\t:|]\s*)?[A-Za-z0-9+/]{16,80}={0,2}"
-_KEY_TAIL = r"[A-Za-z0-9+/]{60,}={0,2}\s*\Z"
-_FULL_KEY_LINE = r"[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76}"
-_PUBLIC_BLOCK = r"BEGIN (?:[A-Z0-9 ]{0,40}(?:CERTIFICATE|PUBLIC|MESSAGE|SIGNATURE|REQUEST|PARAMETERS))"
-
-
-def redact_key_endings(text: str) -> str:
-    """Return the text without the remainder of private keys whose beginning was cut off."""
-    parts: list[str] = []
-    position = 0
-    for match in _compiled(_KEY_END).finditer(text):
-        start = _key_start(text, max(position, match.start() - KEY_LOOKBACK_CHARACTERS), match.start())
-        parts += [text[position:start], REDACTED]
-        position = match.end()
-    return "".join([*parts, text[position:]])
-
-
-def _key_start(text: str, first: int, end: int) -> int:
-    """Return the start of the base64 lines that lead up to the end of a key."""
-    ends = [first, *(found.end() for found in _compiled(_LINE_END).finditer(text, first, end)), end]
-    begin = end
-    for start, stop in zip(reversed(ends[:-1]), reversed(ends[1:]), strict=True):
-        line = _compiled(_LINE_END).sub("", text[start:stop]).strip(_LINE_PADDING)
-        if line and not _compiled(_KEY_LINE).fullmatch(line) and not (stop == end and line.isalnum()):
-            # Other text may precede the first line of the key.
-            tail = _compiled(_KEY_TAIL).search(text, max(start, begin - TAIL_LOOKBACK_CHARACTERS), begin)
-            return tail.start() if tail else begin
-        begin = start
-    return begin
-
-
-def redact_key_fragments(text: str) -> str:
-    """Return the text without base64 blocks that may come from the middle of a key."""
-    lines = text.split("\n")
-    is_key_line = [
-        len(line) >= 64 and bool(_compiled(_FULL_KEY_LINE).fullmatch(line.strip(_LINE_PADDING))) for line in lines
-    ]
-    result: list[str] = []
-    index = 0
-    while index < len(lines):
-        end = index
-        while end < len(lines) and is_key_line[end]:
-            end += 1
-        if (
-            end - index >= MIN_KEY_LINES
-            and _has(lines[index], _DIGIT, _LOWERCASE, _UPPERCASE)
-            and not _is_public_block(lines, index)
-        ):
-            if result and (
-                tail := _compiled(_KEY_TAIL).search(result[-1], max(0, len(result[-1]) - TAIL_LOOKBACK_CHARACTERS))
-            ):
-                result[-1] = result[-1][: tail.start()]
-            result.append(REDACTED)
-            index = end
-        else:
-            result += lines[index : max(end, index + 1)]
-            index = max(end, index + 1)
-    return "\n".join(result)
-
-
-def _is_public_block(lines: list[str], index: int) -> bool:
-    """Return whether a heading above marks the block as a certificate, a public key or the like."""
-    return any(_compiled(_PUBLIC_BLOCK).search(line) for line in lines[max(0, index - 5) : index])

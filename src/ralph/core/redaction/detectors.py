@@ -1,8 +1,7 @@
 """Secret detection with the detect-secrets library.
 
-Loading the library takes longer than most commands, so this module is imported only after `text.may_hold_secret` has
+Loading the library takes longer than most commands, so this module is imported only after `may_contain_secret` has
 returned true. Its detectors are used for positions, not values: some return only the first letters of a token.
-
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _DETECTORS = (
 """Token detectors of the library.
 
 Not those for high entropy, keywords and IP addresses, which match harmless text, nor the one for private keys, which
-matches only their headings: `text` redacts those as a whole.
+matches only their headings.
 """
 
 _GAP = re.compile(r" {12,}")

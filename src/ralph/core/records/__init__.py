@@ -1,0 +1,40 @@
+"""Frozen records shared by all layers, one module per noun.
+
+A module is loaded with the first of its names: `ralph memory prime` needs no records of prompts or sigils.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records.attempts import *  # noqa: F403
+    from ralph.core.records.base import *  # noqa: F403
+    from ralph.core.records.memories import *  # noqa: F403
+    from ralph.core.records.prompts import *  # noqa: F403
+    from ralph.core.records.results import *  # noqa: F403
+    from ralph.core.records.sessions import *  # noqa: F403
+    from ralph.core.records.sigils import *  # noqa: F403
+    from ralph.core.records.tasks import *  # noqa: F403
+else:
+    _NAMES = {
+        "attempts": "Attempt AttemptOutcome ErrorType FAILED_OUTCOMES FailureReport ResourceUsage Run RunEvent",
+        "base": "new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace timestamp",
+        "memories": "Memory MemoryEvent MemorySource MemoryState RecalledMemory session_key",
+        "prompts": "OmittedItem Prompt PromptContext PromptSection",
+        "results": "AttemptResult GateResult Review VerificationResult",
+        "sessions": "AgentReply AgentSession SessionEnding",
+        "sigils": "FailureReportSigil HandoverSigil KnowledgeSigil LearningSigil MemorySignal Sigils SubtaskSigil",
+        "tasks": "Difficulty Feature Task TaskLogEntry TaskMetrics TaskStatus",
+    }
+    _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+    def __getattr__(name):
+        """Load the module of a name that is used for the first time."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = __import__(f"{__name__}.{_MODULES[name]}", fromlist=(name,))
+        value = globals()[name] = getattr(module, name)
+        return value
+
+    def __dir__():
+        return [*globals(), *_MODULES]

@@ -1,0 +1,75 @@
+"""Records of how an attempt ended: gates, review, and what to store."""
+
+from __future__ import annotations
+
+from ralph.core.records.base import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records.attempts import Attempt, FailureReport
+    from ralph.core.records.memories import Memory
+    from ralph.core.records.sessions import AgentReply
+    from ralph.core.records.sigils import SubtaskSigil
+    from ralph.core.records.tasks import TaskStatus
+
+
+@record
+class GateResult:
+    """Result of one quality gate."""
+
+    command: str
+    passed: bool
+    output: str
+    """End of the output, truncated to a limit."""
+    seconds: float
+    detail: str = ""
+    """Why the gate did not pass."""
+    timed_out: bool = False
+
+
+@record
+class Review:
+    """Result of a verification session."""
+
+    passed: bool
+    has_verdict: bool = True
+    """False if the session reached no verdict, in which case the work may still be correct."""
+    reason: str = ""
+    """Why the review did not pass."""
+    reply: AgentReply
+    """Agent session of the review, for its cost and usage."""
+
+
+@record
+class VerificationResult:
+    """Combined result of the quality gates and the verification session."""
+
+    gates: tuple[GateResult, ...] = ()
+    review: Review | None = None
+
+    @property
+    def passed(self) -> bool:
+        """True if all gates and the review, if any, passed."""
+        return all(gate.passed for gate in self.gates) and (self.review is None or self.review.passed)
+
+
+@record
+class AttemptResult:
+    """Everything to store when an attempt is settled, in one transaction."""
+
+    attempt: Attempt
+    report: FailureReport | None
+    memories: tuple[Memory, ...]
+    task_status: TaskStatus
+    """New status of the task."""
+    task_reason: str = ""
+    subtasks: tuple[SubtaskSigil, ...] = ()
+    """Subtasks the task is split into."""
+    limits_used: tuple[str, ...] = ()
+    """Used share of the limits of the task, as text for people."""
+    affects_credit: bool = True
+    """False if the outcome says nothing about the memories in the prompt."""
+    log: tuple[str, ...] = ()
+    """Entries for the log of the task."""
+    ignored_sigils: tuple[str, ...] = ()
+    """Sigils that were malformed or not accepted, and why."""

@@ -1,0 +1,276 @@
+"""The settings of a project: one entry each, from which loading, the template of `.ralph.toml` and the docs derive.
+
+To add a setting, add a field with `setting(...)` to its section. To rename one, rename the field: mypy finds its uses.
+Its type is that of the default, and its environment variable is `RALPH_SECTION_NAME`.
+"""
+
+from __future__ import annotations
+
+from ralph.core.records.base import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, dataclass_transform
+
+    T = TypeVar("T")
+
+MAX_NUMBER = 10**12
+"""Largest number accepted as a value."""
+
+
+@record
+class Setting:
+    """One setting: its default, its allowed values and its description."""
+
+    default: Any
+    comment: str
+    """One line for the template and the docs."""
+    example: str = ""
+    """Lines of the template that show a value, for a setting without a default worth showing."""
+    choices: tuple[str, ...] = ()
+    """Allowed values of a string or of the items of a list."""
+    minimum: float = 0
+    maximum: float = MAX_NUMBER
+    is_unique: bool = False
+    """Whether a list must be non-empty and free of duplicates."""
+    is_command: bool = False
+    """Whether a list is a command line, which an environment variable gives with shell quoting."""
+    is_listed: bool = True
+    """Whether the template and the docs mention it."""
+    keys: tuple[str, ...] = ()
+    """Allowed keys of a table; empty for any."""
+    item: Any = None
+    """Value whose type the items of a table must have."""
+    check: Callable[[Any], str] | None = None
+    """Further check of a value: returns what it must be, or an empty string if it is valid."""
+
+
+@record
+class Section:
+    """A section of `.ralph.toml`."""
+
+    name: str
+    comment: str
+    build: Callable[..., Any]
+    settings: dict[str, Setting]
+
+
+SECTIONS: dict[str, Section] = {}
+"""All sections in the order of the template."""
+
+if TYPE_CHECKING:
+
+    def setting(default: T, comment: str, **options: Any) -> T:
+        """Declare a setting as the default of a field."""
+        return default
+
+    @dataclass_transform(frozen_default=True, kw_only_default=True)
+    def section(name: str, comment: str = "") -> Callable[[type[T]], type[T]]:
+        """Declare a record whose fields are settings."""
+        return lambda cls: cls
+
+else:
+
+    def setting(default, comment, **options):
+        """Declare a setting as the default of a field."""
+        return Setting(default=default, comment=comment, **options)
+
+    def section(name, comment=""):
+        """Declare a record whose fields are settings."""
+
+        def register(cls):
+            settings = {}
+            for key in cls.__annotations__:
+                if isinstance(value := cls.__dict__[key], Setting):
+                    settings[key] = value
+                    setattr(cls, key, value.default)
+            cls = record(cls)
+            SECTIONS[name] = Section(name=name, comment=comment, build=cls, settings=settings)
+            return cls
+
+        return register
+
+
+STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
+HATS = ("explorer", "planner", "creator", "critic", "editor")
+PERMISSIONS = ("all", "edit", "read")
+
+
+def _expected_variables(names: list[str]) -> str:
+    from ralph.core.environment import is_variable_pattern
+
+    return "" if all(map(is_variable_pattern, names)) else "variable names like DATABASE_URL or MYAPP_*"
+
+
+@section("store")
+class StoreConfig:
+    """Location of the store; an empty URL means a file in the project directory."""
+
+    url: str = setting(
+        "",
+        "share the project with a team; see docs/postgres.md",
+        example='url = "postgresql://ralph@db.example.com/ralph"',
+    )
+    project: str = setting("", "name or id of the project in that database", example='project = "my-project"')
+    direct_url: str = setting(
+        "",
+        "the same database without its connection pooler",
+        example='direct_url = "postgresql://ralph@db:5432/ralph"',
+    )
+
+
+@section("execution")
+class ExecutionConfig:
+    """Execution, verification and retries of tasks."""
+
+    verify: bool = setting(True, "run the gates before a task counts as done")
+    max_retries: int = setting(3, "then a person has to run: ralph task reset ID")
+    learn: bool = setting(True, "ignored; learning is always on", is_listed=False)
+    gates: tuple[str, ...] = setting((), "shell commands that must all succeed", example='gates = ["make test"]')
+    gate_seconds: float = setting(600.0, "timeout of a gate; 0 means no limit")
+    lease_seconds: float = setting(
+        120.0, "time until the task of a lost worker can be claimed again", minimum=1, maximum=86_400
+    )
+    stuck_after: int = setting(3, "consecutive failures before the stuck warning")
+    review: bool = setting(False, "true: a read-only agent session checks the work after the gates")
+    review_model: str = setting("", "empty: the strongest of the ladder")
+
+
+@section("agent")
+class AgentConfig:
+    """The coding agent, its permissions, and the limits of a session."""
+
+    name: str = setting("command", "or claude, codex, gemini, opencode, acp, claude-acp, ...; see docs/agents.md")
+    command: tuple[str, ...] = setting(
+        (),
+        "reads the prompt on stdin, answers on stdout",
+        example='command = ["my-agent"]',
+        is_command=True,
+    )
+    model: str = setting("", "empty: chosen by the strategy, or by the agent")
+    permissions: str = setting("all", 'of a built-in agent: "all", "edit" (no commands) or "read"', choices=PERMISSIONS)
+    seconds: float = setting(1800.0, "timeout of a session; 0 means no limit")
+    idle_seconds: float = setting(600.0, "timeout without output; 0 means no limit")
+    output_mb: float = setting(32.0, "maximum output; 0 means no limit")
+    outage_seconds: float = setting(10.0, "first wait after a provider outage; doubles every time")
+    environment: tuple[str, ...] = setting(
+        (),
+        'more variables for agents and gates; "*" for all',
+        example='environment = ["DATABASE_URL", "MYAPP_*"]',
+        check=_expected_variables,
+    )
+
+
+@section("models")
+class ModelsConfig:
+    """Available models and the strategy that selects one for an attempt."""
+
+    strategy: str = setting(
+        "", "fixed, cost-optimized, escalate, plan-then-execute; see docs/strategy.md", choices=("", *STRATEGIES)
+    )
+    ladder: tuple[str, ...] = setting(("haiku", "sonnet", "opus"), "from weakest to strongest", is_unique=True)
+    window: int = setting(20, "recent attempts used to compute success rates", minimum=1)
+    prices: dict[str, tuple[float, ...]] = setting(
+        {"haiku": (1.0, 5.0), "sonnet": (3.0, 15.0), "opus": (5.0, 25.0)},
+        "USD per million input and output tokens",
+        item=(0.0, 0.0),
+    )
+
+    @property
+    def is_customized(self) -> bool:
+        """Return whether the ladder was configured, rather than left at its default."""
+        return self.ladder != ModelsConfig().ladder
+
+
+@section("hats")
+class HatsConfig:
+    """Hats that a task passes through, and their instructions."""
+
+    order: tuple[str, ...] = setting(
+        ("creator",), f"any of {', '.join(HATS)}; see docs/hats.md", choices=HATS, is_unique=True
+    )
+    kinds: dict[str, tuple[str, ...]] = setting(
+        {},
+        "memory types in the prompt of a hat; default: all",
+        example='critic = ["pitfall", "convention", "constraint"]',
+        keys=HATS,
+        item=(),
+    )
+    instructions: dict[str, str] = setting(
+        {},
+        "replace the default instructions of a hat",
+        example='editor = "Shorten. Change nothing that is tested."',
+        keys=HATS,
+        item="",
+    )
+
+
+@section("limits", "0 means no limit; a person has to reset a task that reached one")
+class LimitsConfig:
+    """Limits of a run and of a task; 0 means no limit."""
+
+    iterations: int = setting(0, "per run")
+    minutes: float = setting(0.0, "per run")
+    cost_usd: float = setting(0.0, "per run")
+    tokens: int = setting(0, "per run")
+    task_iterations: int = setting(0, "per task since its last reset")
+    task_minutes: float = setting(0.0, "per task since its last reset")
+    task_cost_usd: float = setting(0.0, "per task since its last reset")
+    task_tokens: int = setting(0, "per task since its last reset")
+
+
+@section("prompt")
+class PromptConfig:
+    """Size of prompts."""
+
+    budget_tokens: int = setting(16_000, "maximum size of a prompt")
+
+
+@section("memories.filter", "memories that may be injected; empty or 0 means all")
+class FilterConfig:
+    """Filter for the memories that may be injected; empty or 0 means no filter."""
+
+    types: tuple[str, ...] = setting((), "memory types")
+    tags: tuple[str, ...] = setting((), "at least one of these tags")
+    recent: int = setting(0, "maximum age in days", maximum=36_500)
+
+
+@section("memories")
+class MemoriesConfig:
+    """Injection and synchronization of memories."""
+
+    enabled: bool = setting(True, "false: prompts have neither memories nor memory commands")
+    inject: str = setting(
+        "auto", '"auto": add memories to prompts; or "manual", "none"', choices=("auto", "manual", "none")
+    )
+    budget: int = setting(2000, "tokens per prompt, at most 2000")
+    skill_injection: bool = setting(False, "true: prompts also explain the memory commands")
+    files: bool = setting(True, "sync .agent/memories.md and .ralph/knowledge/ with the store")
+    meaning: bool = setting(True, "use vector search if ralph[semantic] is installed")
+    review: bool = setting(False, "true: extracted learnings wait for: ralph learn review")
+    shared: bool = setting(True, "use memories shared by other projects in the same database")
+    filter: FilterConfig = FilterConfig()
+
+
+SECTIONS["memories.filter"] = SECTIONS.pop("memories.filter")  # its subsection follows it in the template
+
+
+@record
+class Config:
+    """All settings of a project."""
+
+    store: StoreConfig = StoreConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    agent: AgentConfig = AgentConfig()
+    models: ModelsConfig = ModelsConfig()
+    hats: HatsConfig = HatsConfig()
+    limits: LimitsConfig = LimitsConfig()
+    prompt: PromptConfig = PromptConfig()
+    memories: MemoriesConfig = MemoriesConfig()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def injects_memories(self) -> bool:
+        """Return whether memories are injected into prompts automatically."""
+        return self.memories.enabled and self.memories.inject == "auto"

@@ -1,0 +1,111 @@
+"""Settings: one registry, from which loading, the template and the docs derive."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ralph.core.config import load_config, variable_name
+from ralph.core.config_file import config_template, set_toml_values, to_toml
+from ralph.core.errors import ConfigError
+from ralph.core.settings import SECTIONS, Config
+
+pytestmark = pytest.mark.storeless
+
+
+def load(directory: Path, toml: str = "", **variables: str) -> Config:
+    (directory / ".ralph.toml").write_text(toml)
+    return load_config(directory, variables)
+
+
+def uncommented(template: str) -> str:
+    lines = [line.removeprefix("# ") if " = " in line else line for line in template.splitlines()]
+    return "\n".join(lines)
+
+
+def test_the_template_sets_nothing(tmp_path: Path) -> None:
+    assert load(tmp_path, config_template()) == Config()
+
+
+def test_every_setting_of_the_template_can_be_uncommented(tmp_path: Path) -> None:
+    toml = uncommented(config_template())
+    examples = [setting.example for section in SECTIONS.values() for setting in section.settings.values()]
+    without_examples = "\n".join(
+        line for line in toml.splitlines() if not any(one and line.startswith(one) for one in examples)
+    )
+
+    assert load(tmp_path, without_examples) == Config()
+    assert load(tmp_path, toml).warnings == ()
+    listed = {
+        (name, key) for name, section in SECTIONS.items() for key, one in section.settings.items() if one.is_listed
+    }
+    parsed = tomllib.loads(toml)
+    parsed["memories.filter"] = parsed["memories"].pop("filter")
+    assert {(name, key) for name, table in parsed.items() for key in table} == listed
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [(name, key) for name, one in SECTIONS.items() for key, setting in one.settings.items() if setting.item is None],
+)
+def test_every_setting_has_a_variable(tmp_path: Path, section: str, key: str) -> None:
+    setting = SECTIONS[section].settings[key]
+    values = {bool: "no", int: "7", float: "7.5", str: "all", tuple: "one"}
+    choices = [one for one in setting.choices if one]
+    text = choices[-1] if choices else values[type(setting.default)]
+    if key == "url":
+        text = "team.db"
+
+    config: object = load(tmp_path, **{variable_name(section, key): text})
+
+    for name in (*section.split("."), key):
+        config = getattr(config, name)
+    assert config == (text,) if isinstance(setting.default, tuple) else str(config).lower() in (text, "false")
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "[execution]\nlease_seconds = 0",
+        "[execution]\nverify = 1",
+        "[models]\nwindow = true",
+        "[models]\nladder = []",
+        '[models]\nladder = ["a", "a"]',
+        "[models.prices]\nopus = [1]",
+        "models = 3",
+        "[models]\nprices = 3",
+        '[hats]\norder = ["cook"]',
+        "[hats.instructions]\ncritic = 3",
+        "[memories.filter]\nrecent = 40000",
+        '[memories.filter]\ntypes = "fix"',
+        '[store]\nurl = "mysql://db"',
+        "[execution",
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(tmp_path: Path, toml: str) -> None:
+    with pytest.raises(ConfigError):
+        load(tmp_path, toml)
+
+
+def test_tables_keep_the_defaults_that_they_do_not_set(tmp_path: Path) -> None:
+    config = load(tmp_path, '[models.prices]\nmine = [1, 2]\n[memories.filter]\ntags = ["a"]\n')
+
+    assert config.models.prices["mine"] == (1.0, 2.0)
+    assert config.models.prices["opus"] == (5.0, 25.0)
+    assert config.memories.filter.tags == ("a",)
+
+
+def test_settings_are_changed_in_place() -> None:
+    toml = '# mine\n[agent]\nname = "x" # why\n\n[store]\nproject = "a" # that one\n'
+
+    changed = set_toml_values(toml, "store", {"project": "Ü b", "url": "db.sqlite"})
+
+    assert changed.startswith('# mine\n[agent]\nname = "x" # why\n\n[store]\nproject = "Ü b" # that one\n')
+    assert tomllib.loads(changed)["store"] == {"project": "Ü b", "url": "db.sqlite"}
+    assert tomllib.loads(set_toml_values(config_template(), "store", {"project": "b"}))["store"] == {"project": "b"}
+
+
+def test_defaults_are_written_as_people_write_them() -> None:
+    assert [to_toml(one) for one in (True, 600.0, 0.5, "a", ("a", "b"))] == ["true", "600", "0.5", '"a"', '["a", "b"]']
