@@ -119,6 +119,21 @@ def _http_type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "anything"))
 
 
+# --- file formats ------------------------------------------------------------------------
+
+FORMATS_START, FORMATS_END = "<!-- formats: made by make docs -->", "<!-- end of formats -->"
+
+
+def with_format_table(page: str) -> str:
+    """Return a page with the table of file formats brought up to date."""
+    from ralph.formats.registry import format_table
+
+    before, _, rest = page.partition(FORMATS_START)
+    return f"{before}{FORMATS_START}\n\n{format_table()}\n\n{FORMATS_END}{rest.partition(FORMATS_END)[2]}"
+
+
 if __name__ == "__main__":
+    memory_page = HERE / "memory.md"
+    memory_page.write_text(with_format_table(memory_page.read_text(encoding="utf-8")), encoding="utf-8")
     (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
     (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.memory import IMPORT_FORMATS, RANKERS
-from ralph.formats.memory_files import ImportFormat
+from ralph.cli.memory import RANKERS
 from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -319,9 +318,8 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     assert "--all" not in all_.out
 
 
-def test_rankers_and_formats_are_those_there_are() -> None:
+def test_rankers_are_those_there_are() -> None:
     assert set(RANKERS) == set(PROFILES)
-    assert {*IMPORT_FORMATS, "unknown"} == set(ImportFormat)
 
 
 @pytest.mark.parametrize("query", ['"', "a OR (b", "* NEAR/2", "%_\\", "'; DROP TABLE memory", "é" * 500, "-", "AND"])
@@ -951,7 +949,7 @@ def test_learnings_with_a_wrong_checksum_need_force(filled: Path, tmp_path: Path
     assert "--force" in refused.err
     assert forced.code == 0
     assert "rejected" not in forced.out
-    assert "It was imported because of force." in forced.err
+    assert "--force" not in forced.err
     assert len(contents(there)) >= 2
 
 

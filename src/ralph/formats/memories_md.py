@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
 
     Span = tuple[int, int]
@@ -36,6 +37,8 @@ BYTE_ORDER_MARK = "\ufeff"
 _KINDS = {name.lower(): kind for kind, name in SECTION_HEADINGS.items()}
 _HEADING = re.compile(r"(#{1,3})(?:[ \t]+(.*))?$")
 _ENTRY = re.compile(r"###[ \t]+(mem-[\w-]++)(?!\S)")
+_NUMBERED_ENTRY = re.compile(r"^### mem-\d", re.MULTILINE)
+_TAGS_COMMENT = re.compile(r"^[ \t]*<!--[ \t]*tags:", re.MULTILINE)
 _ID = re.compile(r"mem-[\w-]+")
 _DAY = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _DATE = re.compile(rf"{_DAY}(?![0-9])")
@@ -129,6 +132,24 @@ def edit_document(
 
 
 # --- for import and export -----------------------------------------------------------
+
+
+def is_memories_md(sample: FileSample) -> bool:
+    """Return whether a file has entries with memory ids, or is the empty template."""
+    if not sample.sections:
+        return not sample.is_json and bool(_NUMBERED_ENTRY.search(sample.start))
+    headings = [section.heading.lower() for section in sample.sections[1:]]
+    if any(heading.startswith("mem-") for heading in headings):
+        return True
+    if not headings or headings[0] != "memories":
+        return False
+    is_empty = len(headings) > 1 and not any(section.text() for section in sample.sections)
+    return bool(_TAGS_COMMENT.search(sample.text)) or (is_empty and {"memories", *_KINDS}.issuperset(headings))
+
+
+def has_section(memory: Memory) -> bool:
+    """Return whether a memory can be written to the file."""
+    return memory.kind in SECTION_HEADINGS
 
 
 def read_memories_md(text: str, at: str) -> Reading:

@@ -9,7 +9,7 @@ import re
 from ralph.core.records import Memory, MemorySource, MemoryState, now, record, replace
 from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
-from ralph.formats.knowledge_md import KnowledgeNote, format_note, parse_note, unused_file_name, update_note
+from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
 from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
 from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
 from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
@@ -158,7 +158,7 @@ class KnowledgeFolderSync:
             if action is SyncAction.IMPORT:
                 id = self._import(id, file.note, path, is_conflict)
             elif action is SyncAction.EXPORT and memory:
-                content = self._disk.write(path, update_note(file.content.text, _note(memory)), file.content)
+                content = self._disk.write(path, update_note(file.content.text, note_of(memory)), file.content)
                 self.written += content is not None
                 self._disk.has_unwritten |= content is None
             elif action is SyncAction.REMOVE:
@@ -241,7 +241,7 @@ class KnowledgeFolderSync:
         for id, memory in reversed(self._unmatched.items()):
             name = unused_file_name(memory.title, taken)
             try:
-                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(_note(memory)), None, is_durable=durably)
+                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(note_of(memory)), None, is_durable=durably)
             except UnusableFileError as error:
                 self.problems.append(str(error))
                 return
@@ -266,14 +266,4 @@ def _comparable(note: KnowledgeNote) -> str:
 
 
 def _comparable_memory(memory: Memory) -> str:
-    return _comparable(_note(memory))
-
-
-def _note(memory: Memory) -> KnowledgeNote:
-    return KnowledgeNote(
-        title=memory.title,
-        tags=memory.tags,
-        body=memory.body,
-        feature=memory.feature,
-        created_at=memory.created_at,
-    )
+    return _comparable(note_of(memory))
