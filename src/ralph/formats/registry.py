@@ -245,7 +245,7 @@ def detect_format(text: str, name: str) -> FileFormat | None:
     sample = FileSample(text, name)
     if not sample.is_text:
         return None
-    candidates = sorted(FORMATS.values(), key=lambda format: format.is_fallback)
+    candidates = sorted(FORMATS.values(), key=lambda one: one.is_fallback)
     return next((format for format in candidates if format.detect(sample)), None)
 
 
