@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ralph.core.errors import RalphError
 from ralph.core.records import MemoryState
-from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
+from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter

@@ -48,8 +48,9 @@ from ralph.formats.knowledge_md import format_note, parse_note, read_knowledge_m
 from ralph.formats.learnings_json import read_learnings_json, write_learnings_json
 from ralph.formats.loop_state import read_loop_state
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
+from ralph.formats.memories_document import parse_document
 from ralph.formats.memories_json import read_memories_json, write_memories_json
-from ralph.formats.memories_md import edit_document, parse_document, read_memories_md, write_memories_md
+from ralph.formats.memories_md import edit_document, read_memories_md, write_memories_md
 from ralph.formats.notes_md import read_notes_md
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.registry import detect_format

@@ -12,7 +12,7 @@ import pytest
 
 from ralph.core.files import is_being_written, remove_if_unchanged, replace_if_unchanged
 from ralph.core.records import MemoryState
-from ralph.formats.memories_md import parse_document
+from ralph.formats.memories_document import parse_document
 from ralph.formats.sync import sync
 from ralph.formats.sync.disk import SyncedFiles
 from ralph.formats.sync.memories_file import MemoriesFileSync

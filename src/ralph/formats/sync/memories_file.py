@@ -8,14 +8,8 @@ from ralph.core.limits import MAX_TAGS
 from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id, now, replace
 from ralph.core.text import extract_title, find_paths, sanitize
 from ralph.formats.imported import InvalidEntryError, parse_timestamp
-from ralph.formats.memories_md import (
-    SECTION_HEADINGS,
-    MarkdownEntry,
-    clean_tags,
-    edit_document,
-    header_id,
-    parse_document,
-)
+from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
+from ralph.formats.memories_md import clean_tags, edit_document, header_id
 from ralph.formats.sync.disk import UnusableFileError
 from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
 from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ralph.formats.memories_md import MemoriesDocument
+    from ralph.formats.memories_document import MemoriesDocument
     from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
     from ralph.store.database import Row
