@@ -16,6 +16,13 @@ def test_the_generated_page_is_current(page: str) -> None:
     assert generate[f"{page}_reference"]() == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_file_formats_is_current() -> None:
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+
+    assert generate["with_format_table"](page) == page
+
+
 def test_the_map_for_agents_stays_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").splitlines()) <= 60
 

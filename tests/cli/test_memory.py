@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.memory import IMPORT_FORMATS, RANKERS
-from ralph.formats.memory_files import ImportFormat
+from ralph.cli.memory import RANKERS
 from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -319,9 +318,8 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     assert "--all" not in all_.out
 
 
-def test_rankers_and_formats_are_those_there_are() -> None:
+def test_rankers_are_those_there_are() -> None:
     assert set(RANKERS) == set(PROFILES)
-    assert {*IMPORT_FORMATS, "unknown"} == set(ImportFormat)
 
 
 @pytest.mark.parametrize("query", ['"', "a OR (b", "* NEAR/2", "%_\\", "'; DROP TABLE memory", "é" * 500, "-", "AND"])
@@ -814,7 +812,7 @@ def test_knowledge_is_exported_to_a_folder_and_imported_from_one(filled: Path, t
     assert second.out == f"{folder} (2 knowledge files): 0 new, 2 already known\n"
     assert contents(there) == contents(filled, ("knowledge",))
     assert refused.code == 2
-    assert "is there already: replace it with --force." in refused.err
+    assert refused.error == "file-exists"
     assert forced.code == 0
 
 
@@ -844,10 +842,10 @@ def test_exports_go_to_files_and_replace_none_unless_forced(filled: Path, tmp_pa
     forced = ralph("export", "--format", "csv", "--to", str(path), "-t", "fix", "--force")
 
     assert (first.code, refused.code, forced.code) == (0, 2, 0)
-    assert "is there already" in refused.err
+    assert refused.error == "file-exists"
     assert len(written.splitlines()) > len(path.read_text().splitlines())
     assert ralph("export", "--to", str(tmp_path)).code == 2
-    assert ralph("export", "--to", f"{path}/x.json").err.startswith(f"Error: {path}/x.json cannot be written: ")
+    assert ralph("export", "--to", f"{path}/x.json").error == "file-unusable"
 
 
 def test_a_file_of_learnings_is_replaced_and_kept_as_a_backup(filled: Path, tmp_path: Path, ralph: Ralph) -> None:
@@ -951,7 +949,7 @@ def test_learnings_with_a_wrong_checksum_need_force(filled: Path, tmp_path: Path
     assert "--force" in refused.err
     assert forced.code == 0
     assert "rejected" not in forced.out
-    assert "It was imported because of force." in forced.err
+    assert "--force" not in forced.err
     assert len(contents(there)) >= 2
 
 
@@ -966,7 +964,7 @@ def test_tasks_and_loop_states_are_taken_in_too(tmp_path: Path, ralph: Ralph, he
     assert ran.code == 0, ran.err
     first, second = ran.out.splitlines()
     assert first == f"{tasks} (tasks): 2 tasks added"
-    assert re.fullmatch(rf"{state} \(loop-state\): \d learnings? new; .*ralph learn list", second)
+    assert re.match(rf"{state} \(loop-state\): \d learnings? new", second)
 
 
 def test_what_an_agent_imports_is_quarantined(tmp_path: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1173,5 +1171,7 @@ def test_prime_loads_little(here: Path, ralph: Ralph) -> None:
 
     loaded = set(done.stderr.split())
     assert "> Docker first" in done.stdout
-    assert not {name for name in loaded if name.startswith("ralph.formats") or name.startswith("ralph.loop")}
+    readers = {name for name in loaded if name.startswith("ralph.formats.")}
+    assert readers == {f"ralph.formats.sync{name}" for name in ("", ".disk", ".location")}
+    assert not {name for name in loaded if name.startswith("ralph.loop")}
     assert loaded & {"yaml", "subprocess", "dataclasses", "inspect", "csv", "tempfile"} == set()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core.records import now
+from ralph.memory.freshness import check_staleness
 from ralph.project import Project
 from tests.cli.ran import Ralph, Ran, run
 from tests.make import set_up_project
@@ -38,6 +39,12 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 def id(ralph: Ralph) -> str:
     """Give the memory of a file."""
     return ralph("add", TEXT, "-t", "fix", "--format", "quiet").out.strip()
+
+
+def check(here: Path) -> None:
+    """Mark what is stale, as a run of the loop does."""
+    with Project.open(here) as project:
+        check_staleness(project.store, here)
 
 
 def change(here: Path) -> str:
@@ -71,7 +78,7 @@ def test_list_stale_goes_with_the_other_options(ralph: Ralph, here: Path, id: st
 def test_once_marked_it_is_shown_wherever_the_memory_is(ralph: Ralph, here: Path, id: str) -> None:
     assert "(stale)" not in ralph("list").out
     told = change(here)
-    ralph("list", "--stale")
+    check(here)
 
     assert f"(stale) {TEXT}" in ralph("list").out
     assert f"(stale) {TEXT}" in ralph("search", "parser", "tabs").out
@@ -83,7 +90,7 @@ def test_once_marked_it_is_shown_wherever_the_memory_is(ralph: Ralph, here: Path
 def test_its_score_says_so(ralph: Ralph, here: Path, id: str, capsys: pytest.CaptureFixture[str]) -> None:
     task = run(capsys, here, "task", "add", "Parser: tabs", "--format", "quiet").out.strip()
     change(here)
-    ralph("list", "--stale")
+    check(here)
 
     explained = ralph("search", "parser", "tabs", "--explain").out
 
@@ -95,7 +102,7 @@ def test_its_score_says_so(ralph: Ralph, here: Path, id: str, capsys: pytest.Cap
 
 def test_confirm_says_that_it_still_holds(ralph: Ralph, here: Path, id: str) -> None:
     told = change(here)
-    ralph("list", "--stale")
+    check(here)
 
     confirmed = ralph("confirm", id, id, "--why", "looked")
 
@@ -123,7 +130,7 @@ def test_an_agent_may_confirm(ralph: Ralph, here: Path, id: str, monkeypatch: py
 
 def test_an_undone_confirmation_brings_the_doubt_back(ralph: Ralph, here: Path, id: str) -> None:
     told = change(here)
-    ralph("list", "--stale")
+    check(here)
     ralph("confirm", id)
 
     ralph("undo", id)
@@ -134,7 +141,7 @@ def test_an_undone_confirmation_brings_the_doubt_back(ralph: Ralph, here: Path, 
 def test_all_or_none_are_confirmed_and_only_what_is_in_use(ralph: Ralph, here: Path, id: str) -> None:
     told = change(here)
     other = ralph("add", "Bananas are yellow", "--format", "quiet").out.strip()
-    ralph("list", "--stale")
+    check(here)
     ralph("delete", other)
 
     refused = ralph("confirm", id, other)
@@ -148,7 +155,7 @@ def test_all_or_none_are_confirmed_and_only_what_is_in_use(ralph: Ralph, here: P
 
 def test_an_edited_text_or_other_files_make_it_fresh(ralph: Ralph, here: Path, id: str) -> None:
     change(here)
-    ralph("list", "--stale")
+    check(here)
 
     ralph("edit", id, "--tags", "parser")
     assert ralph("show", id, "--format", "json").json["stale"]
@@ -160,7 +167,7 @@ def test_an_edited_text_or_other_files_make_it_fresh(ralph: Ralph, here: Path, i
 
 def test_to_say_it_again_makes_it_fresh(ralph: Ralph, here: Path, id: str) -> None:
     change(here)
-    ralph("list", "--stale")
+    check(here)
 
     assert ralph("add", TEXT, "-t", "fix", "--format", "quiet").out.strip() == id
     assert ralph("list", "--stale", "--format", "json").json == []
@@ -168,7 +175,7 @@ def test_to_say_it_again_makes_it_fresh(ralph: Ralph, here: Path, id: str) -> No
 
 def test_an_entry_edited_in_the_file_is_fresh(ralph: Ralph, here: Path, id: str) -> None:
     change(here)
-    ralph("list", "--stale")
+    check(here)
     file = here / ".agent/memories.md"
     file.write_text(file.read_text().replace("wants tabs", "takes blanks"))
 
@@ -177,7 +184,7 @@ def test_an_entry_edited_in_the_file_is_fresh(ralph: Ralph, here: Path, id: str)
 
 def test_the_marks_stay_here(ralph: Ralph, here: Path, id: str) -> None:
     told = change(here)
-    ralph("list", "--stale")
+    check(here)
 
     for form in ("bundle", "json", "csv"):
         exported = ralph("export", "--format", form).out
@@ -204,7 +211,7 @@ def test_the_files_of_another_project_are_not_looked_for_here(
 @pytest.mark.parametrize("words", [("prime", "--budget", "500"), ("search", "parser")])
 def test_to_show_what_is_stale_no_file_is_looked_at(ralph: Ralph, here: Path, id: str, words: tuple[str, ...]) -> None:
     change(here)
-    ralph("list", "--stale")
+    check(here)
     code = "import sys; from ralph.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
 
     done = subprocess.run(

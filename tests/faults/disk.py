@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ralph.core.errors import RalphError
 from ralph.core.records import AttemptOutcome, AttemptResult, TaskStatus, now, replace
-from ralph.formats.memories_md import parse_document
+from ralph.formats.memories_document import parse_document
 from ralph.formats.sync import disk
 from ralph.project import Project
 from ralph.store.maintenance.check import check_database

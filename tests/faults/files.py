@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ralph.core.errors import RalphError
 from ralph.core.records import MemoryState
-from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
+from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -51,7 +51,7 @@ def _run(folder: Path, size: int, seed: int) -> Shown:
     root.mkdir()
     set_up_project(root)
     persons = max(1, round(size * PERSONS_SHARE))
-    with Project.open(root) as project:
+    with Project.open(root) as project, project.synced():
         for n in range(6):
             project.memory.add(f"The first one is word-s0-{n}.", type=list(SECTION_HEADINGS)[n % 4])
             project.memory.add(f"Known is word-s1-{n}.", type="knowledge", title=f"Start {n}", tags=["x"])
@@ -93,7 +93,8 @@ def write(root: Path, said: Path, number: int, share: int, seed: int) -> None:
         while done < share:
             word = f"word-w{number}-{done}"
             try:
-                _edit(project, chance, word)
+                with project.synced():
+                    _edit(project, chance, word)
             except RalphError:
                 continue  # another one deleted it first
             done += 1

@@ -38,20 +38,23 @@ from ralph.core.text import (
     truncate_words,
 )
 from ralph.core.tokenize import search_terms, tokenize, tokenize_path
-from ralph.formats import learnings_json, transcripts
+from ralph.formats import transcripts
 from ralph.formats.bundle import read_bundle, verify_bundle, write_bundle
 from ralph.formats.checklist_md import read_checklist_md
 from ralph.formats.guardrails_md import read_guardrails_md
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.js_json import dumps, loads
 from ralph.formats.knowledge_md import format_note, parse_note, read_knowledge_md, update_note
+from ralph.formats.learnings_json import read_learnings_json, write_learnings_json
 from ralph.formats.loop_state import read_loop_state
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
+from ralph.formats.memories_document import parse_document
 from ralph.formats.memories_json import read_memories_json, write_memories_json
-from ralph.formats.memories_md import edit_document, parse_document, read_memories_md, write_memories_md
-from ralph.formats.memory_files import detect_format, read_memories
+from ralph.formats.memories_md import edit_document, read_memories_md, write_memories_md
 from ralph.formats.notes_md import read_notes_md
 from ralph.formats.progress_txt import read_progress_txt
+from ralph.formats.registry import detect_format
+from ralph.formats.staging_json import read_staging_json
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
 from ralph.integrations.hooks import (
@@ -161,9 +164,11 @@ def comes_back(memories: tuple[Memory, ...], write: Callable[[tuple[Memory, ...]
 
 def any_memories(text: str) -> object:
     """Whatever `ralph memory import` is given."""
-    read = is_reading(read_memories(text, "notes.md", AT, force=True)[1])
-    can_be_stored(detect_format(text, "progress.txt"))
-    return read
+    format = detect_format(text, "notes.md")
+    detect_format(text, "progress.txt")
+    if format is None or format.is_streamed or format.content != "memories":
+        return format
+    return is_reading(format.read(text, AT, force=True))
 
 
 def bundle(text: str) -> object:
@@ -200,23 +205,13 @@ def memories_csv(text: str) -> object:
 
 def learnings(text: str) -> object:
     """A `ralph-learnings.json`, and a `staging.json`."""
-
-    def both() -> object:
-        found = learnings_json.read_learnings_json(text, AT)
-        is_reading((found.memories, found.problems))
-        if found.memories:
-            written = learnings_json.write_learnings_json(found.memories, AT)
-            again = learnings_json.read_learnings_json(written, AT)
-            must(again.is_intact and not again.problems, "our own file is refused", written)
-            must(learnings_json.write_learnings_json(again.memories, AT) == written, "comes back otherwise", written)
-        return found
-
-    def staged() -> object:
-        found = learnings_json.read_staging_json(text, AT)
-        is_reading((found.memories, found.problems))
-        return found
-
-    return refused(both, ValueError), refused(staged, ValueError)
+    memories, _ = read = is_reading(read_learnings_json(text, AT))
+    if memories:
+        written = write_learnings_json(memories, AT)
+        again, problems = read_learnings_json(written, AT)
+        must(not problems, "our own file is refused", written)
+        must(write_learnings_json(again, AT) == written, "comes back otherwise", written)
+    return read, is_reading(read_staging_json(text, AT))
 
 
 def memories_md(text: str) -> object:
@@ -245,10 +240,7 @@ def knowledge_md(text: str) -> object:
         must(parse_note(format_note(found)) == found, "comes back otherwise", found)
         return found
 
-    def memory() -> object:
-        return is_reading(((read_knowledge_md(text, AT),), ()))
-
-    return refused(note, InvalidEntryError), refused(memory, InvalidEntryError)
+    return refused(note, InvalidEntryError), is_reading(read_knowledge_md(text, AT))
 
 
 def pages(text: str) -> object:

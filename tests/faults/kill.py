@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ralph.core.records import AttemptOutcome, AttemptResult, Memory, MemoryState, TaskStatus, now, record, replace
 from ralph.formats.knowledge_md import parse_note
-from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
+from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import disk
 from ralph.project import Project
 from ralph.store.maintenance.check import check_database

@@ -12,7 +12,7 @@ import pytest
 
 from ralph.core.files import is_being_written, remove_if_unchanged, replace_if_unchanged
 from ralph.core.records import MemoryState
-from ralph.formats.memories_md import parse_document
+from ralph.formats.memories_document import parse_document
 from ralph.formats.sync import sync
 from ralph.formats.sync.disk import SyncedFiles
 from ralph.formats.sync.memories_file import MemoriesFileSync
@@ -89,7 +89,8 @@ def test_who_opens_a_file_while_it_is_looked_at_ends_nobody(tmp_path: Path) -> N
 @pytest.mark.parametrize("part", [0.0, 0.5, 0.9], ids=["nothing yet", "half of it", "most of it"])
 def test_half_a_save_is_not_taken_for_deletions(project: Project, part: float) -> None:
     for n in range(20):
-        project.memory.add(f"Fact {n} holds.")
+        with project.synced():
+            project.memory.add(f"Fact {n} holds.")
     text = memories(project).read_text()
 
     with memories(project).open("w") as editor:
@@ -110,10 +111,12 @@ def test_half_a_save_is_not_taken_for_deletions(project: Project, part: float) -
 
 
 def test_what_was_learned_during_a_save_is_written_after_it(project: Project) -> None:
-    project.memory.add("Fact one holds.")
+    with project.synced():
+        project.memory.add("Fact one holds.")
 
     with memories(project).open("a") as editor:
-        project.memory.add("Learned meanwhile.")
+        with project.synced():
+            project.memory.add("Learned meanwhile.")
         editor.write("\n# Mine\n")
     let_settle()
     project.files.sync()
@@ -154,12 +157,14 @@ def test_a_file_is_not_removed_while_somebody_writes_to_it(tmp_path: Path) -> No
 
 def test_entries_that_were_held_are_not_deleted_when_there_are_more_others(project: Project) -> None:
     for n in range(2):
-        project.memory.add(f"Early fact {n} holds.")
+        with project.synced():
+            project.memory.add(f"Early fact {n} holds.")
     memories(project).write_text("# Memories\n")
     let_settle()
     project.files.sync()
     for n in range(12):
-        project.memory.add(f"Later fact {n} holds.")
+        with project.synced():
+            project.memory.add(f"Later fact {n} holds.")
 
     project.files.check()
 
@@ -172,13 +177,15 @@ def test_entries_that_were_held_are_not_deleted_when_there_are_more_others(proje
 
 def test_files_that_were_held_are_not_deleted_when_there_are_more_others(project: Project) -> None:
     for n in range(2):
-        project.memory.add(f"Early fact {n}.", type="knowledge", title=f"Early {n}", tags=["x"])
+        with project.synced():
+            project.memory.add(f"Early fact {n}.", type="knowledge", title=f"Early {n}", tags=["x"])
     folder = project.root / ".ralph" / "knowledge"
     for path in folder.glob("*.md"):
         path.unlink()
     project.files.sync()
     for name in "abcdefghijkl":
-        project.memory.add(f"It is about {name * 9}.", type="knowledge", title=f"On {name * 9}", tags=["x"])
+        with project.synced():
+            project.memory.add(f"It is about {name * 9}.", type="knowledge", title=f"On {name * 9}", tags=["x"])
 
     project.files.check()
 
@@ -189,7 +196,8 @@ def test_files_that_were_held_are_not_deleted_when_there_are_more_others(project
 
 
 def test_entries_that_were_held_come_back_as_they_were_and_can_be_deleted_one_by_one(project: Project) -> None:
-    ids = [project.memory.add(f"Fact {n} holds.").memory.id for n in range(3)]
+    with project.synced():
+        ids = [project.memory.add(f"Fact {n} holds.").memory.id for n in range(3)]
     text = memories(project).read_text()
     memories(project).write_text("# Memories\n")
     let_settle()
@@ -216,7 +224,8 @@ def in_conflict(project: Project, line: str, ours: str, theirs: str) -> str:
 
 
 def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history(project: Project) -> None:
-    id = project.memory.add("First text.").memory.id
+    with project.synced():
+        id = project.memory.add("First text.").memory.id
     memories(project).write_text(in_conflict(project, "> First text.", "> Ours.", "> Theirs."))
     let_settle()
 
@@ -238,13 +247,16 @@ def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history
 
 
 def test_a_conflict_in_one_entry_does_not_take_back_what_is_learned_about_another(project: Project) -> None:
-    project.memory.add("Torn apart.")
-    other = project.memory.add("Before the merge.").memory.id
+    with project.synced():
+        project.memory.add("Torn apart.")
+    with project.synced():
+        other = project.memory.add("Before the merge.").memory.id
     memories(project).write_text(in_conflict(project, "> Torn apart.", "> Ours.", "> Theirs."))
     let_settle()
     project.files.sync()
 
-    project.memory.edit(other, content="Learned during the merge.")
+    with project.synced():
+        project.memory.edit(other, content="Learned during the merge.")
     project.files.sync()
 
     assert project.memory.get(other).body == "Learned during the merge."
@@ -252,7 +264,8 @@ def test_a_conflict_in_one_entry_does_not_take_back_what_is_learned_about_anothe
 
 def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project: Project) -> None:
     """A person removes an entry, saves, thinks better of it and saves again, while we are at it."""
-    kept = [project.memory.add(f"Fact {n} holds.").memory for n in range(8)]
+    with project.synced():
+        kept = [project.memory.add(f"Fact {n} holds.").memory for n in range(8)]
     whole = memories(project).read_text()
     memories(project).write_text(whole.replace(f"### {kept[0].id}\n> Fact 0 holds.\n", ""))
     let_settle()
@@ -273,7 +286,8 @@ def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project
 
 def test_nothing_that_left_a_file_is_without_a_history(project: Project) -> None:
     for n in range(8):
-        project.memory.add(f"Fact {n} holds.")
+        with project.synced():
+            project.memory.add(f"Fact {n} holds.")
     text = memories(project).read_text()
     memories(project).write_text(text.replace("> Fact 3 holds.", "> Fact three holds."))
     let_settle()

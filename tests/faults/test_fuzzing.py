@@ -211,7 +211,7 @@ def test_what_stands_in_the_prompt_is_an_echo_to_both() -> None:
 
 @pytest.mark.storeless
 def test_a_false_done_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ralph.formats.sigils._QUOTATION", __import__("re").compile("(?!)"))
+    monkeypatch.setattr("ralph.formats.sigil_scanner._QUOTATION", __import__("re").compile("(?!)"))
 
     with pytest.raises(Broken, match="false done"):
         look_at(f"> {DONE}", "")

@@ -24,6 +24,7 @@ from ralph.core.records import (
 from ralph.core.text import sanitize
 from ralph.formats import bundle
 from ralph.formats.bundle import is_bundle, read_bundle, verify_bundle, write_bundle
+from ralph.formats.detection import FileSample
 from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 
@@ -222,7 +223,7 @@ def test_what_does_not_begin_as_a_bundle_is_none(first: str) -> None:
     ],
 )
 def test_a_bundle_is_told_by_its_first_words(start: str, expected: bool) -> None:
-    assert is_bundle(start) is expected
+    assert is_bundle(FileSample(start, "x")) is expected
 
 
 # --- what is damaged -----------------------------------------------------------------

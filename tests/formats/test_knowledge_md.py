@@ -204,14 +204,20 @@ def test_a_hostile_file_is_refused_soon(text: str) -> None:
 
 
 def test_a_file_becomes_a_memory() -> None:
-    memory = read_knowledge_md(FILE, NOW)
+    (memory,), problems = read_knowledge_md(FILE, NOW)
 
     assert (memory.id, memory.kind, memory.title, memory.body) == ("", "knowledge", NOTE.title, NOTE.body)
     assert (memory.tags, memory.feature, memory.created_at) == (NOTE.tags, "speed", NOTE.created_at)
     assert (memory.source, memory.confidence) == (MemorySource.IMPORTED, 0.7)
-    assert read_knowledge_md(a_file("title: A\ntags: [b]"), NOW).created_at == NOW
-    with pytest.raises(InvalidEntryError):
-        read_knowledge_md("words", NOW)
+    assert problems == ()
+    assert read_knowledge_md(a_file("title: A\ntags: [b]"), NOW)[0][0].created_at == NOW
+
+
+def test_a_file_without_front_matter_is_one_problem() -> None:
+    memories, problems = read_knowledge_md("words", NOW)
+
+    assert memories == ()
+    assert [problem.line for problem in problems] == [1]
 
 
 # --- writing -----------------------------------------------------------------------------

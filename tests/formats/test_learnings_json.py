@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,11 @@ from hypothesis import strategies as st
 from ralph.core.records import Memory, MemorySource, MemoryState, replace
 from ralph.formats.imported import imported_memory
 from ralph.formats.js_json import checksum, dumps
-from ralph.formats.learnings_json import (
-    MAX_LEARNINGS_BYTES,
-    LearningsFile,
-    load_learnings,
-    read_learnings_json,
-    read_staging_json,
-    save_learnings,
-    write_learnings_json,
-    write_staging_json,
-)
+from ralph.formats.learnings_json import read_learnings_json, write_learnings_json
+from ralph.formats.planned import ReadProblem
+from ralph.formats.registry import FORMATS
+from ralph.formats.staging_json import read_staging_json, write_staging_json
+from ralph.memory.import_export import save_with_backup
 from ralph.memory.lifecycle.learnings import describe_learning
 from tests.make import a_memory
 
@@ -184,27 +177,27 @@ def an_entry(**changes: object) -> dict[str, object]:
 
 
 def one(**changes: object) -> Memory:
-    found = read_learnings_json(a_file(an_entry(**changes)), AT)
-    assert found.problems == ()
-    return found.memories[0]
+    found, problems = read_learnings_json(a_file(an_entry(**changes)), AT)
+    assert problems == ()
+    return found[0]
 
 
 def complaint(entry: object) -> str:
     """Give what is said about an entry between two that nothing is wrong with."""
-    found = read_learnings_json(a_file(an_entry(), entry, an_entry()), AT)
-    assert len(found.memories) == 2
-    assert [problem.line for problem in found.problems] == [2]
-    return found.problems[0].why
+    found, problems = read_learnings_json(a_file(an_entry(), entry, an_entry()), AT)
+    assert len(found) == 2
+    assert [problem.line for problem in problems] == [2]
+    return problems[0].why
 
 
 # --- ralph-learnings.json -----------------------------------------------------------
 
 
 def test_a_file_is_read_with_all_that_it_says() -> None:
-    found = read_learnings_json(LEARNINGS, AT)
+    found, problems = read_learnings_json(LEARNINGS, AT)
 
-    assert (found.problems, found.is_intact, found.last_updated) == ((), True, "2026-03-02T09:30:00.250Z")
-    assert found.memories[0] == Memory(
+    assert problems == ()
+    assert found[0] == Memory(
         id="learn-0a1b2c3d",
         kind="strategy",
         title="Erst prüfen — dann ändern ✓",
@@ -221,32 +214,35 @@ def test_a_file_is_read_with_all_that_it_says() -> None:
         created_at="2026-03-01T08:00:00.000Z",
         updated_at="2026-03-02T09:30:00.250Z",
     )
-    assert found.memories[1].title == "Estimate for feature tasks (medium)"
+    assert found[1].title == "Estimate for feature tasks (medium)"
 
 
 def test_what_was_read_is_written_to_the_letter() -> None:
-    assert write_learnings_json(read_learnings_json(LEARNINGS, AT).memories) == LEARNINGS
+    assert write_learnings_json(read_learnings_json(LEARNINGS, AT)[0]) == LEARNINGS
 
 
 def test_the_checksum_is_over_the_learnings_alone() -> None:
     changed_stats = LEARNINGS.replace('"totalLearnings": 2', '"totalLearnings": 7')
     changed_learning = LEARNINGS.replace('"useCount": 3', '"useCount": 4')
 
-    assert read_learnings_json(changed_stats, AT).is_intact
-    assert not read_learnings_json(changed_learning, AT).is_intact
-    assert [memory.uses for memory in read_learnings_json(changed_learning, AT).memories] == [4, 0]
+    assert FORMATS["learnings"].is_intact(changed_stats)
+    assert not FORMATS["learnings"].is_intact(changed_learning)
+    found, (problem,) = read_learnings_json(changed_learning, AT)
+    assert [memory.uses for memory in found] == [4, 0]
+    assert problem.needs_force
 
 
 def test_other_spaces_and_keys_in_another_form_do_not_break_the_checksum() -> None:
     respaced = json.dumps(json.loads(LEARNINGS), indent=1, ensure_ascii=True)
 
-    assert read_learnings_json(respaced, AT).is_intact
+    assert FORMATS["learnings"].is_intact(respaced)
 
 
 def test_a_file_without_a_checksum_is_not_intact() -> None:
-    found = read_learnings_json('{"learnings": []}', AT)
+    found, problems = read_learnings_json('{"learnings": []}', AT)
 
-    assert found == LearningsFile(memories=(), problems=(), is_intact=False, last_updated="")
+    assert found == ()
+    assert [problem.needs_force for problem in problems] == [True]
 
 
 def test_only_learnings_are_written_and_every_type_is_counted() -> None:
@@ -275,29 +271,26 @@ def test_only_learnings_are_written_and_every_type_is_counted() -> None:
 
 
 def test_an_empty_file_is_a_file_too() -> None:
-    found = read_learnings_json(write_learnings_json([], AT), AT)
+    found, problems = read_learnings_json(write_learnings_json([], AT), AT)
 
-    assert found == LearningsFile(memories=(), problems=(), is_intact=True, last_updated=AT)
+    assert (found, problems) == ((), ())
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is not valid JSON: expecting value (line 1, column 1)"),
-        (LEARNINGS[:300], "it is not valid JSON: expecting ':' delimiter (line 11, column 22)"),
-        ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
-        ("[]", "it has no `learnings` list"),
-        ('{"learnings": {}}', "it has no `learnings` list"),
-        (STAGING, "it has no `learnings` list"),
-        ('{"version": "2.0.0", "learnings": []}', "its version is not 1.0.0"),
-        ('{"version": [1], "learnings": []}', "its version is not 1.0.0"),
+        ("", "the file is not valid JSON: expecting value (line 1, column 1)"),
+        (LEARNINGS[:300], "the file is not valid JSON: expecting ':' delimiter (line 11, column 22)"),
+        ("[" * 100_000, "the file is not valid JSON: it is nested too deeply"),
+        ("[]", "the file has no `learnings` list"),
+        ('{"learnings": {}}', "the file has no `learnings` list"),
+        (STAGING, "the file has no `learnings` list"),
+        ('{"version": "2.0.0", "learnings": []}', "the version of the file is not 1.0.0"),
+        ('{"version": [1], "learnings": []}', "the version of the file is not 1.0.0"),
     ],
 )
 def test_what_is_no_such_file_is_refused_with_a_sentence(text: str, why: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        read_learnings_json(text, AT)
-
-    assert str(refused.value) == f"Cannot read learnings: {why}."
+    assert read_learnings_json(text, AT) == ((), (ReadProblem(line=1, why=f"Nothing imported: {why}."),))
 
 
 # --- one learning ---------------------------------------------------------------------
@@ -326,7 +319,7 @@ def test_what_is_no_such_file_is_refused_with_a_sentence(text: str, why: str) ->
         (an_entry(sourceLoops=[{}]), "its source loops are not a list of names"),
         (
             an_entry(sourceLoops=["x" * 10**7]),
-            "it has more than 10,000 source loops, or one with a name of more than 100",
+            "it has more than 10,000 source loops, or one of more than 100",
         ),
         (an_entry(createdAt="yesterday"), "'yesterday' is not a date"),
         (an_entry(updatedAt=[]), "'[]' is not a date"),
@@ -339,20 +332,20 @@ def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why:
 def test_numbers_that_json_does_not_have_cost_one_entry() -> None:
     text = a_file(an_entry(), an_entry(confidence=0.123), an_entry(content={"description": "a", "n": [0.123]}))
 
-    found = read_learnings_json(text.replace("0.123", "NaN"), AT)
+    found, (damage, *problems) = read_learnings_json(text.replace("0.123", "NaN"), AT)
 
-    assert len(found.memories) == 1
-    assert [problem.why for problem in found.problems] == [
+    assert len(found) == 1
+    assert damage.needs_force
+    assert [problem.why for problem in problems] == [
         "Entry 2 was skipped: its confidence is not a number from 0 to 1.",
         "Entry 3 was skipped: its content has a number that is not valid JSON.",
     ]
-    assert not found.is_intact
 
 
 def test_what_a_learning_leaves_out_is_filled_in() -> None:
     content = {"description": "a", "depth": [{"b": 1}]}
 
-    found = read_learnings_json(a_file({"type": "Strategy", "content": content}), AT).memories[0]
+    (found,), _ = read_learnings_json(a_file({"type": "Strategy", "content": content}), AT)
 
     assert found == replace(
         one(content=content, successRate=None, sourceLoops=[]),
@@ -386,21 +379,22 @@ def test_the_content_is_cleaned_and_secrets_are_taken_out() -> None:
 
 
 def test_staged_learnings_wait_are_validated_or_rejected() -> None:
-    found = read_staging_json(STAGING, AT)
+    found, problems = read_staging_json(STAGING, AT)
 
-    assert (found.problems, found.is_intact, found.last_updated) == ((), True, "2026-03-01T08:06:00.000Z")
-    assert [(memory.id, memory.state, memory.validated_at, memory.state_reason) for memory in found.memories] == [
+    assert problems == ()
+    assert [(memory.id, memory.state, memory.validated_at, memory.state_reason) for memory in found] == [
         ("stage-1772352000000-0", MemoryState.STAGED, None, ""),
         ("stage-1772352000000-1", MemoryState.STAGED, "2026-03-01T08:05:00.000Z", ""),
         ("stage-1772352000000-2", MemoryState.REJECTED, None, "Confidence too low (< 0.3)"),
     ]
-    assert {memory.created_at for memory in found.memories} == {"2026-03-01T08:00:00.000Z"}
+    assert {memory.created_at for memory in found} == {"2026-03-01T08:00:00.000Z"}
 
 
 def test_a_staging_file_is_written_to_the_letter() -> None:
-    found = read_staging_json(STAGING, AT)
+    found, problems = read_staging_json(STAGING, AT)
 
-    assert write_staging_json(found.memories, found.last_updated) == STAGING
+    assert problems == ()
+    assert write_staging_json(found, "2026-03-01T08:06:00.000Z") == STAGING
 
 
 def test_only_staged_and_rejected_learnings_are_in_a_staging_file() -> None:
@@ -427,15 +421,17 @@ def test_only_staged_and_rejected_learnings_are_in_a_staging_file() -> None:
 def test_an_odd_staged_entry_is_one_problem(entry: object, why: str) -> None:
     sound = {"id": "stage-1-0", "learning": an_entry(), "status": "validated"}
 
-    found = read_staging_json(a_file(entry, sound, name="staged"), AT)
+    found, problems = read_staging_json(a_file(entry, sound, name="staged"), AT)
 
-    assert [problem.why for problem in found.problems] == [f"Entry 1 was skipped: {why}."]
-    assert [memory.validated_at for memory in found.memories] == [AT]
+    assert [problem.why for problem in problems] == [f"Entry 1 was skipped: {why}."]
+    assert [memory.validated_at for memory in found] == [AT]
 
 
 def test_a_file_of_learnings_is_no_staging_file() -> None:
-    with pytest.raises(ValueError, match="Cannot read staged learnings: it has no `staged` list"):
-        read_staging_json(LEARNINGS, AT)
+    found, (problem,) = read_staging_json(LEARNINGS, AT)
+
+    assert found == ()
+    assert "`staged`" in problem.why
 
 
 # --- there and back ------------------------------------------------------------------------
@@ -477,12 +473,11 @@ def learnings(draw: st.DrawFn) -> Memory:
 def test_learnings_come_back_as_they_were_written(memories: list[Memory], uses: int, updated_at: str) -> None:
     used = tuple(replace(memory, uses=uses, updated_at=updated_at) for memory in memories)
 
-    found = read_learnings_json(write_learnings_json(used), AT)
+    found, problems = read_learnings_json(write_learnings_json(used), AT)
 
-    assert found.memories == used
-    assert found.problems == ()
-    assert found.is_intact
-    assert write_learnings_json(found.memories) == write_learnings_json(used)
+    assert found == used
+    assert problems == ()
+    assert write_learnings_json(found) == write_learnings_json(used)
 
 
 @given(st.lists(learnings(), max_size=3), st.sampled_from(["pending", "validated", "rejected"]), WORDS, MOMENTS)
@@ -496,9 +491,9 @@ def test_staged_learnings_come_back_as_they_were_written(
     }
     staged = tuple(replace(memory, **changes[status]) for memory in memories)
 
-    found = read_staging_json(write_staging_json(staged, AT), AT)
+    found, problems = read_staging_json(write_staging_json(staged, AT), AT)
 
-    assert found == LearningsFile(memories=staged, problems=(), is_intact=True, last_updated=AT)
+    assert (found, problems) == (staged, ())
 
 
 LINES = st.text("ab .:ü", max_size=20).map(lambda text: f"x{text}x")
@@ -509,17 +504,16 @@ TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}y")
 def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str, body: str) -> None:
     stated = imported_memory(kind=kind, title=title, body=body, at=AT, id="mem-1", task_type="general")
 
-    found = read_learnings_json(write_learnings_json([stated]), AT)
+    found, problems = read_learnings_json(write_learnings_json([stated]), AT)
 
-    assert found.memories == (stated,)
-    assert found.is_intact
+    assert (found, problems) == ((stated,), ())
 
 
 @pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
 def test_a_learning_that_is_all_in_its_title_keeps_its_words(kind: str) -> None:
     stated = imported_memory(kind=kind, title="Tests  first", body="Tests  first", at=AT, id="mem-1")
 
-    (found,) = read_learnings_json(write_learnings_json([stated]), AT).memories
+    (found,), _ = read_learnings_json(write_learnings_json([stated]), AT)
 
     assert (found.title, found.body) == ("Tests  first", "Tests  first")
 
@@ -530,73 +524,11 @@ DAMAGED = LEARNINGS.replace('"useCount": 3', '"useCount": 4')
 NEWER = write_learnings_json([a_memory("Tests first", kind="strategy", updated_at=AT)])
 
 
-def test_an_intact_file_is_loaded_whatever_its_backup_is(tmp_path: Path) -> None:
-    path = tmp_path / "ralph-learnings.json"
-    path.write_text(LEARNINGS, encoding="utf-8")
-    (tmp_path / "ralph-learnings.json.bak").write_text("{", encoding="utf-8")
-
-    assert load_learnings(path, AT) == (read_learnings_json(LEARNINGS, AT), "")
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (DAMAGED.encode(), "its checksum does not match"),
-        (LEARNINGS[:-5].encode(), "it is not valid JSON: expecting ',' delimiter (line 58, column 1)"),
-        (b"", "it is not valid JSON: expecting value (line 1, column 1)"),
-        (b"\x00" * 100, "it is not valid JSON: expecting value (line 1, column 1)"),
-        (b"\xff\xfe{}", "it is not UTF-8 text"),
-        (None, "it does not exist"),
-    ],
-)
-def test_a_damaged_file_is_read_from_its_backup_and_left_as_it_is(
-    tmp_path: Path, content: bytes | None, why: str
-) -> None:
-    path, backup = tmp_path / "ralph-learnings.json", tmp_path / "ralph-learnings.json.bak"
-    if content is not None:
-        path.write_bytes(content)
-    backup.write_text(LEARNINGS, encoding="utf-8")
-    before = sorted(tmp_path.iterdir())
-
-    found, told = load_learnings(path, AT)
-
-    assert found == read_learnings_json(LEARNINGS, AT)
-    assert told == f"Cannot use {path} ({why}); imported its backup {backup.name} instead. The file was not changed."
-    assert sorted(tmp_path.iterdir()) == before
-    assert content is None or path.read_bytes() == content
-    assert backup.read_text(encoding="utf-8") == LEARNINGS
-
-
-def test_when_both_are_damaged_both_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "ralph-learnings.json"
-    path.write_text(DAMAGED, encoding="utf-8")
-
-    with pytest.raises(ValueError) as refused:
-        load_learnings(path, AT)
-
-    assert str(refused.value) == (
-        f"Cannot use {path} (its checksum does not match) or its backup {path}.bak (it does not exist)."
-        " Repair or delete the first."
-    )
-
-
-def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "ralph-learnings.json"
-    path.touch()
-    os.truncate(path, MAX_LEARNINGS_BYTES + 1)
-    started = time.monotonic()
-
-    with pytest.raises(ValueError, match="it is larger than 50,000,000 bytes"):
-        load_learnings(path, AT)
-
-    assert time.monotonic() - started < 1
-
-
 def test_saving_keeps_the_present_file_as_the_backup(tmp_path: Path) -> None:
     path = tmp_path / "ralph-learnings.json"
 
-    save_learnings(path, LEARNINGS)
-    save_learnings(path, NEWER)
+    save_with_backup(FORMATS["learnings"], path, LEARNINGS)
+    save_with_backup(FORMATS["learnings"], path, NEWER)
 
     assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
         "ralph-learnings.json": NEWER,
@@ -607,11 +539,11 @@ def test_saving_keeps_the_present_file_as_the_backup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damaged", [DAMAGED, LEARNINGS[:-5], "nothing of the kind"])
 def test_a_damaged_file_never_takes_the_place_of_a_good_backup(tmp_path: Path, damaged: str) -> None:
     path = tmp_path / "ralph-learnings.json"
-    save_learnings(path, LEARNINGS)
-    save_learnings(path, LEARNINGS)
+    save_with_backup(FORMATS["learnings"], path, LEARNINGS)
+    save_with_backup(FORMATS["learnings"], path, LEARNINGS)
     path.write_text(damaged, encoding="utf-8")
 
-    save_learnings(path, NEWER)
+    save_with_backup(FORMATS["learnings"], path, NEWER)
 
     assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
         "ralph-learnings.json": NEWER,
@@ -623,8 +555,8 @@ def test_a_damaged_file_never_takes_the_place_of_a_good_backup(tmp_path: Path, d
 def test_a_staging_file_is_saved_the_same_way(tmp_path: Path) -> None:
     path = tmp_path / "staging.json"
 
-    save_learnings(path, STAGING)
-    save_learnings(path, write_staging_json([], AT))
+    save_with_backup(FORMATS["staging"], path, STAGING)
+    save_with_backup(FORMATS["staging"], path, write_staging_json([], AT))
 
     assert (tmp_path / "staging.json.bak").read_text(encoding="utf-8") == STAGING
 
@@ -636,7 +568,7 @@ def test_saving_through_a_link_changes_the_file_it_leads_to(tmp_path: Path) -> N
     target.chmod(0o640)
     link.symlink_to(target)
 
-    save_learnings(link, NEWER)
+    save_with_backup(FORMATS["learnings"], link, NEWER)
 
     assert link.is_symlink()
     assert target.read_text(encoding="utf-8") == NEWER

@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 
 from ralph.core.markdown import blank_code_blocks
 from ralph.core.records import MemorySource, replace
-from ralph.formats.memories_md import (
-    MEMORIES_TEMPLATE,
-    SECTION_HEADINGS,
-    MarkdownEntry,
-    MemoriesDocument,
-    edit_document,
-    header_id,
-    parse_document,
-    read_memories_md,
-    write_memories_md,
-)
+from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, MemoriesDocument, parse_document
+from ralph.formats.memories_md import MEMORIES_TEMPLATE, edit_document, header_id, read_memories_md, write_memories_md
 from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 

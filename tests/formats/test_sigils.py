@@ -20,11 +20,11 @@ from ralph.core.records import (
     record_fields,
 )
 from ralph.core.text import SIGIL_NAMES, neutralize
+from ralph.formats.sigil_scanner import MAX_MARKS
 from ralph.formats.sigils import (
     KNOWLEDGE_WORDS,
     MAX_FIELD_CHARACTERS,
     MAX_ITEMS,
-    MAX_MARKS,
     MAX_NOTES_CHARACTERS,
     MAX_PROBLEMS,
     MAX_SUBTASKS,

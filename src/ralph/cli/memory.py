@@ -58,21 +58,6 @@ _WRITE_ACTIONS = (
 DEFAULT_CLEANUP_DAYS = 90
 """Default of `cleanup --older-than`, in days."""
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
-IMPORT_FORMATS = (
-    "bundle",
-    "json",
-    "learnings",
-    "staging",
-    "csv",
-    "markdown",
-    "knowledge",
-    "progress",
-    "guardrails",
-    "notes",
-    "tasks",
-    "loop-state",
-)
-EXPORT_FORMATS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowledge")
 
 EPILOG = """\
 Examples:
@@ -251,19 +236,34 @@ def _add_upkeep(action: Adder) -> None:
     action("embed", embed, "Compute embeddings for semantic search (extra: semantic)")
 
 
+class _FormatNames:
+    """Names of the file formats, loaded when they are needed: most actions do not list them."""
+
+    def __init__(self, *, can_export: bool = False) -> None:
+        self._can_export = can_export
+
+    def __iter__(self) -> Iterator[str]:
+        from ralph.formats.registry import export_formats, import_formats
+
+        return iter(export_formats() if self._can_export else import_formats())
+
+
 def _add_transfer(action: Adder) -> None:
     sub = action("import", import_memories, "Import memories from files, directories or other programs")
     sub.add_argument("path", nargs="*", metavar="PATH", help="files or directories (default: -, standard input)")
     sub.add_argument("--stage", action="store_true", help="stage them for review instead of activating them")
     sub.add_argument("--force", action="store_true", help="import even if a checksum does not match")
-    sub.add_argument("--from", dest="form", choices=IMPORT_FORMATS, help="format, if it cannot be detected")
+    sub.add_argument("--from", dest="form", choices=_FormatNames(), help="format, if it cannot be detected")
     _add_project(sub)
     add_format_option(sub)
 
     sub = action("export", export, "Export memories in an exchange format")
     sub.add_argument("--to", metavar="FILE", help="output file (default: standard output)")
     sub.add_argument(
-        "--format", choices=EXPORT_FORMATS, default="bundle", help="bundle includes the history (default: bundle)"
+        "--format",
+        choices=_FormatNames(can_export=True),
+        default="bundle",
+        help="bundle includes the history (default: bundle)",
     )
     sub.add_argument("--force", action="store_true", help="overwrite existing files")
     _add_filters(sub)
@@ -778,9 +778,9 @@ def _filter_from(project: Project, args: argparse.Namespace) -> MemoryFilter:
     state = getattr(args, "state", None)
     states = tuple(MemoryState) if state == "all" else (MemoryState(state or MemoryState.ACTIVE),)
     if state is None and args.action == "export":
-        from ralph.memory.import_export import states_in
+        from ralph.formats.registry import FORMATS
 
-        states = states_in(args.format)
+        states = FORMATS[args.format].exported_states
     return MemoryFilter(
         kinds=_known_kinds(project, args.kinds),
         states=states,

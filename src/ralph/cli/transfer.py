@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ralph.cli.output import pluralize, print_json, printable, undo_command
 from ralph.core.errors import UsageError
+from ralph.formats.registry import FORMATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ STANDARD_INPUT = "standard input"
 
 def import_memories(project: Project, args: argparse.Namespace) -> int:
     """Import memories. Fails if nothing could be read from one of the paths."""
-    from ralph.formats.memory_files import ImportFormat
-
-    format = ImportFormat(args.form) if args.form else None
     results = []
     with project.transfer.together() as change:
         for path in _paths(args):
@@ -34,11 +32,13 @@ def import_memories(project: Project, args: argparse.Namespace) -> int:
                 text = _standard_input()
                 imported = [
                     project.transfer.import_text(
-                        text, STANDARD_INPUT, stage=args.stage, force=args.force, format=format
+                        text, STANDARD_INPUT, stage=args.stage, force=args.force, format=args.form
                     )
                 ]
             else:
-                imported = project.transfer.import_path(Path(path), stage=args.stage, force=args.force, format=format)
+                imported = project.transfer.import_path(
+                    Path(path), stage=args.stage, force=args.force, format=args.form
+                )
             results.append((STANDARD_INPUT if path == "-" else path, imported))
     return _print_results(results, args, change)
 
@@ -102,10 +102,11 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
     def count(name: str) -> int:
         return sum(getattr(result, name) for result in group)
 
+    content = FORMATS[format].content if format in FORMATS else "memories"
     known_label = "already known"
-    if count("tasks") or format == "tasks":
+    if content == "tasks":
         imported, known_label = f"{pluralize(count('tasks'), 'task')} added", "already there"
-    elif count("staged") or format == "loop-state":
+    elif content == "loop-state":
         imported = f"{pluralize(count('staged'), 'learning')} new"
     else:
         imported = f"{count('new')} new"
@@ -156,22 +157,20 @@ def _has_content(result: ImportResult) -> bool:
 
 
 def _print_problems(results: Sequence[ImportResult]) -> None:
-    from ralph.formats.memory_files import NEEDS_FORCE
-
     sys.stdout.flush()
     problems = [f"{result.name}:{problem.line}: {problem.why}" for result in results for problem in result.problems]
     for problem in problems[:MAX_PROBLEMS_SHOWN]:
         print(printable(problem), file=sys.stderr)
     if len(problems) > MAX_PROBLEMS_SHOWN:
         print(f"… and {len(problems) - MAX_PROBLEMS_SHOWN} more.", file=sys.stderr)
-    if any(problem.endswith(NEEDS_FORCE) for problem in problems):
+    if any(problem.needs_force for result in results for problem in result.problems):
         print("To import it anyway, use --force.", file=sys.stderr)
 
 
 def export(project: Project, args: argparse.Namespace, filter: MemoryFilter) -> None:
     """Export memories to a file, a directory or standard output."""
-    if args.format == "knowledge" and not args.to:
-        raise UsageError("The knowledge format is a directory of files. Use --to to name it.")
+    if FORMATS[args.format].is_directory and not args.to:
+        raise UsageError(f"The {args.format} format is a directory of files. Use --to to name it.")
     exported = project.transfer.export(args.format, filter)
     if args.to:
         project.transfer.save(exported, args.format, Path(args.to), force=args.force)

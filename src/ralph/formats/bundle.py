@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ralph.formats.detection import FileSample
+
     Fields = Mapping[str, Callable[[Any, str], Any]]
 
 BUNDLE_VERSION = 1
@@ -55,9 +57,9 @@ _LOCAL_FIELDS = ("seen", "stale")
 _TRUNCATED = "The bundle is truncated: its last line, with the checksum, is missing."
 
 
-def is_bundle(start: str) -> bool:
-    """Return whether a text that starts like this is a bundle."""
-    return bool(_START.match(start))
+def is_bundle(sample: FileSample) -> bool:
+    """Return whether a file is a bundle."""
+    return bool(_START.match(sample.start))
 
 
 # --- writing ---------------------------------------------------------------------

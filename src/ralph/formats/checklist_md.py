@@ -7,21 +7,17 @@ below it, because nobody watches an unattended run to stop work that was not mea
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
-from ralph.core.markdown import match_fence
+from ralph.core.markdown import CODE, NESTING_COLUMNS, TEXT, UNCLOSED, indentation, visible_rows
 from ralph.core.records import TaskStatus, replace
 from ralph.core.text import sanitize
 from ralph.formats.planned import MAX_TASK_CHARS, PlannedTask, ReadProblem, quote_excerpt, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ralph.formats.planned import Reading
 
-NESTING_COLUMNS = 2
-"""Minimum additional indentation of a child, in columns; a single column is probably a typo."""
-TAB_COLUMNS = 4
 OPEN_MARKS = ("", "~", "/")
 """Marks of tasks that can be claimed; `~` and `/` mean work in progress elsewhere."""
 DONE_MARKS = ("x", "X")
@@ -36,40 +32,24 @@ _ID_IN_PARENTHESES = re.compile(r"\((t-[0-9a-f]{6})\)$")
 def read_checklist_md(text: str) -> Reading:
     """Return the tasks and the problems of a checklist."""
     parser = _ChecklistParser()
-    for line, row, is_code in _rows(text, parser.unreadable):
-        if not is_code and (found := _ITEM.match(row)):
+    for line, row, kind in visible_rows(unify_newlines(text).split("\n")):
+        if kind == UNCLOSED:
+            # Whatever follows may be an example or commented out, and nobody watches an unattended run.
+            what = "comment" if row.lstrip().startswith("<!--") else "code block"
+            why = f"Skipped the {what} that starts here: it never ends."
+            parser.unreadable.append(ReadProblem(line=line, why=why))
+            break
+        if kind == TEXT and (found := _ITEM.match(row)):
             parser.add_item(line, row, found[1].strip(), found[2] or "")
         else:
-            parser.add_text(row, is_code)
+            parser.add_text(row, kind == CODE)
     return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda problem: problem.line))
 
 
 def has_checkboxes(text: str) -> bool:
     """Return whether the text has a checkbox."""
-    return any(not is_code and _ITEM.match(row) for _, row, is_code in _rows(text, []))
-
-
-def _rows(text: str, unreadable: list[ReadProblem]) -> Iterator[tuple[int, str, bool]]:
-    """Yield the number and text of every line outside comments, and whether it is in a code block."""
-    closing = ""
-    opened = 0
-    for line, row in enumerate(unify_newlines(text).split("\n"), start=1):
-        stripped = row.strip()
-        if closing == "-->":
-            closing = "" if "-->" in stripped else closing
-        elif closing:
-            yield line, row, True
-            # The closing fence is at least as long as the opening one, with nothing after it.
-            closing = "" if stripped.startswith(closing) and not stripped.strip(closing[0]) else closing
-        elif stripped.startswith("<!--"):
-            closing, opened = ("" if "-->" in stripped else "-->"), line
-        else:
-            yield line, row, False
-            if fence := match_fence(row):
-                closing, opened = fence[1], line
-    if closing:
-        what = "comment" if closing == "-->" else "code block"
-        unreadable.append(ReadProblem(line=opened, why=f"Skipped the {what} that starts here: it never ends."))
+    rows = takewhile(lambda row: row[2] != UNCLOSED, visible_rows(unify_newlines(text).split("\n")))
+    return any(kind == TEXT and _ITEM.match(row) for _, row, kind in rows)
 
 
 def _derive_parent_status(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
@@ -117,7 +97,7 @@ class _ChecklistParser:
         self._after_blank = False
 
     def add_item(self, line: int, row: str, mark: str, text: str) -> None:
-        indent = _indent(row)
+        indent = indentation(row)
         while self._open and indent < self._open[-1].indent + NESTING_COLUMNS:
             indent = min(indent, self._open.pop().indent)
         item = _Item(indent, self._open[-1] if self._open else None, self._section)
@@ -156,7 +136,7 @@ class _ChecklistParser:
         if not is_code and not row.strip():
             self._after_blank = True
             return
-        indent = _indent(row)
+        indent = indentation(row)
         while not is_code and self._open and indent <= self._open[-1].indent:
             self._open.pop()
         if self._open:
@@ -170,13 +150,9 @@ class _ChecklistParser:
         return [replace(item.task, body=item.body()) for item in self._items if item.task]
 
 
-def _indent(row: str) -> int:
-    return len(row[: len(row) - len(row.lstrip(" \t"))].expandtabs(TAB_COLUMNS))
-
-
 def _dedent(rows: list[str]) -> str:
-    margin = next((_indent(row) for row in rows if row), 0)
-    return "\n".join(" " * (_indent(row) - margin) + row.strip() for row in rows)
+    margin = next((indentation(row) for row in rows if row), 0)
+    return "\n".join(" " * (indentation(row) - margin) + row.strip() for row in rows)
 
 
 def _split_id(title: str) -> tuple[str | None, str]:

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import re
 
-from ralph.formats.notes_md import (
-    CODE,
-    NESTING_COLUMNS,
+from ralph.core.markdown import CODE, NESTING_COLUMNS, indentation
+from ralph.core.text import sanitize
+from ralph.formats.markdown_sections import (
     RULE,
-    MemoryCollector,
-    find_date,
     heading_text,
-    indentation,
     is_continuation,
-    is_placeholder,
     item_text,
     parse_items,
     parse_rows,
     row_type,
 )
+from ralph.formats.notes_md import MemoryCollector, find_date, is_placeholder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
-    from ralph.formats.notes_md import Row
+    from ralph.formats.markdown_sections import Row
 
 GUARDRAIL_TAG = "guardrail"
 """Tag of all imported guardrails."""
@@ -71,10 +69,18 @@ _LIST_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _PARENTHESIS = re.compile(r"[ \t]*\([^()]{0,100}\)[ \t]*$")
 
 
+def is_guardrails_md(sample: FileSample) -> bool:
+    """Return whether a file has signs with instructions, or any sign and a name that says so."""
+    if not sample.sections:
+        return False
+    is_named = "guardrail" in sample.title or "guardrail" in sample.name.lower()
+    return has_signs(sample.text) or (is_named and has_any_sign(sample.text))
+
+
 def read_guardrails_md(text: str, at: str) -> Reading:
     """Return a memory for every sign, and the problems."""
     collector = MemoryCollector(at)
-    add_signs(text, collector, include_lists=True)
+    add_signs(sanitize(text), collector, include_lists=True)
     return collector.result("Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.")
 
 

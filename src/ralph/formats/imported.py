@@ -198,7 +198,7 @@ def parse_source_loops(value: object) -> tuple[str, ...]:
         raise InvalidEntryError("its source loops are not a list of names")
     if len(value) > MAX_SOURCE_LOOPS or any(len(loop) > MAX_ID_CHARS for loop in value):
         raise InvalidEntryError(
-            f"it has more than {MAX_SOURCE_LOOPS:,} source loops, or one with a name of more than {MAX_ID_CHARS} characters"
+            f"it has more than {MAX_SOURCE_LOOPS:,} source loops, or one of more than {MAX_ID_CHARS} characters"
         )
     loops = dict.fromkeys(" ".join(sanitize(loop).split()) for loop in value)
     loops.pop("", None)

@@ -15,13 +15,16 @@ from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import Memory, record
 from ralph.core.text import clean, one_line, sanitize, slugify
 from ralph.formats.imported import InvalidEntryError, imported_memory, parse_tags, parse_timestamp, stored_title
-from ralph.formats.planned import unify_newlines
+from ralph.formats.planned import ReadProblem, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     import yaml
+
+    from ralph.formats.detection import FileSample
+    from ralph.formats.imported import Reading
 
 MAX_FRONT_MATTER_CHARS = 64 * 1024
 """Maximum length of the front matter, in characters."""
@@ -34,6 +37,7 @@ MAX_FILE_NAME_BYTES = 240
 
 _START = re.compile(r"\ufeff?---\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)\r?$\n?", re.MULTILINE)
+_KEY = re.compile(r"([A-Za-z_]+)[ \t]*:")
 _PLAIN_TAG = re.compile(r"[^\W\d_][\w./-]*")
 _YAML_KEYWORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
@@ -117,18 +121,60 @@ def unused_file_name(title: str, taken: Collection[str]) -> str:
     raise AssertionError("unreachable")
 
 
-def read_knowledge_md(text: str, at: str) -> Memory:
-    """Convert a knowledge file to a memory; raise `InvalidEntryError` if it is invalid."""
-    note = parse_note(text)
-    return imported_memory(
-        kind="knowledge",
-        title=note.title,
-        body=note.body,
-        at=at,
-        tags=note.tags,
-        feature=note.feature,
-        created_at=note.created_at,
+def is_knowledge_md(sample: FileSample) -> bool:
+    """Return whether a file has front matter with a title, and tags, a date or a feature."""
+    if not sample.text.startswith("---\n"):
+        return False
+    keys = set()
+    for row in sample.start[4:].split("\n"):
+        if row.rstrip() in ("---", "..."):
+            break
+        if found := _KEY.match(row):
+            keys.add(found[1].lower())
+    return "title" in keys and not keys.isdisjoint({"tags", "created_at", "feature"})
+
+
+def read_knowledge_md(text: str, at: str) -> Reading:
+    """Return the memory of a knowledge file, or the problem that makes it invalid."""
+    try:
+        note = parse_note(text)
+        memory = imported_memory(
+            kind="knowledge",
+            title=note.title,
+            body=note.body,
+            at=at,
+            tags=note.tags,
+            feature=note.feature,
+            created_at=note.created_at,
+        )
+    except InvalidEntryError as error:
+        return (), (ReadProblem(line=1, why=f"Nothing imported: {error}."),)
+    return (memory,), ()
+
+
+def is_knowledge(memory: Memory) -> bool:
+    """Return whether a memory can be written as a knowledge file."""
+    return memory.kind == "knowledge" and bool(memory.tags)
+
+
+def note_of(memory: Memory) -> KnowledgeNote:
+    """Return the content of the file of a memory."""
+    return KnowledgeNote(
+        title=memory.title,
+        tags=memory.tags,
+        body=memory.body,
+        feature=memory.feature,
+        created_at=memory.created_at,
     )
+
+
+def write_knowledge_files(memories: Iterable[Memory]) -> Iterator[tuple[str, str]]:
+    """Yield knowledge entries as files, each with a unique name."""
+    taken: set[str] = set()
+    for memory in memories:
+        name = unused_file_name(memory.title, taken)
+        taken.add(name)
+        yield name, format_note(note_of(memory))
 
 
 # --- front matter ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reader and writer of `ralph-learnings.json` and `staging.json`, including their checksum.
+"""Reader and writer of `ralph-learnings.json`, including its checksum.
 
 A checksum mismatch is reported, never repaired: the caller decides which copy is right, and a damaged file may be the
 only one left.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 
-from ralph.core.files import write_atomically
 from ralph.core.limits import MAX_BODY_LENGTH
-from ralph.core.records import Memory, MemoryState, record
-from ralph.core.redaction import REDACTED, redact
-from ralph.core.text import clean, one_line, sanitize, truncate
+from ralph.core.records import Memory
+from ralph.core.text import REDACTED, clean, one_line, redact, sanitize
 from ralph.formats.imported import (
     InvalidEntryError,
     convert_entries,
@@ -26,6 +24,7 @@ from ralph.formats.imported import (
     require_object,
 )
 from ralph.formats.js_json import checksum, dumps, loads
+from ralph.formats.planned import ReadProblem
 from ralph.memory.lifecycle.learnings import (
     GENERAL_TASK_TYPE,
     LEARNING_KINDS,
@@ -37,99 +36,74 @@ from ralph.memory.lifecycle.learnings import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
-    from ralph.formats.planned import ReadProblem
+    from ralph.formats.detection import FileSample
+    from ralph.formats.imported import Reading
 
     Fields = dict[str, object]
 
 LEARNINGS_VERSION = "1.0.0"
 DEFAULT_CONFIDENCE = 0.5
 """Confidence of a learning that has none in the file."""
-MAX_LEARNINGS_BYTES = 50_000_000
-"""Maximum size of a file, in bytes."""
 MAX_REASON_CHARS = 2000
 """Maximum length of a rejection reason, in characters; the rest is cut."""
 EPOCH = "1970-01-01T00:00:00.000Z"
 """Update time of a file without learnings."""
 
 
-@record
-class LearningsFile:
-    """The content of a learnings file."""
-
-    memories: tuple[Memory, ...]
-    problems: tuple[ReadProblem, ...]
-    """Problems, whose `line` is the number of the entry, from 1."""
-    is_intact: bool
-    """Whether the checksum matches the entries."""
-    last_updated: str
-    """Timestamp, or empty if the file has none."""
-
-
 # --- reading -------------------------------------------------------------------
 
 
-def read_learnings_json(text: str, at: str) -> LearningsFile:
-    """Parse a `ralph-learnings.json`; raise `ValueError` with a message for users if it is invalid.
+def is_learnings_json(sample: FileSample) -> bool:
+    """Return whether a file is a `ralph-learnings.json`, even a damaged one."""
+    return sample.has_list("learnings")
 
-    `at` is the current time, for entries without a date.
+
+def is_learning(memory: Memory) -> bool:
+    """Return whether a memory can be written as a learning."""
+    return memory.kind in LEARNING_KINDS
+
+
+def read_learnings_json(text: str, at: str) -> Reading:
+    """Return the memories and the problems of a `ralph-learnings.json`; `at` is the current time."""
+    return read_list(text, "learnings", lambda fields: _learning(fields, at))
+
+
+def read_list(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> Reading:
+    """Return the memories and problems of a file with the list `name`.
+
+    The `line` of a problem is the number of the entry, from 1. If the checksum does not match, the first problem says
+    that the file is imported only with force.
     """
     try:
-        return _read_learnings(text, at)
+        document, entries = _parse(text, name)
     except ValueError as error:
-        raise ValueError(f"Cannot read learnings: {error}.") from None
-
-
-def read_staging_json(text: str, at: str) -> LearningsFile:
-    """Parse a `staging.json`; raise `ValueError` with a message for users if it is invalid."""
-    try:
-        return _read(text, "staged", lambda fields: _staged_learning(fields, at))
-    except ValueError as error:
-        raise ValueError(f"Cannot read staged learnings: {error}.") from None
-
-
-def _read_learnings(text: str, at: str) -> LearningsFile:
-    return _read(text, "learnings", lambda fields: _learning(fields, at))
-
-
-def _read(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> LearningsFile:
-    """Parse a file with the list `name`; raise `ValueError` with a short reason if it is invalid."""
-    store, entries = _parse(text, name)
+        return (), (ReadProblem(line=1, why=f"Nothing imported: {error}."),)
     numbered = enumerate(entries, start=1)
     memories, problems = convert_entries(numbered, lambda entry: memory_of(require_object(entry)), "Entry {}")
-    return LearningsFile(
-        memories=memories,
-        problems=problems,
-        is_intact=store.get("checksum") == checksum(entries),
-        last_updated=_timestamp_or_empty(store.get("lastUpdated")),
-    )
+    if document.get("checksum") == checksum(entries):
+        return memories, problems
+    why = "The checksum does not match: the file was changed or damaged after it was written."
+    return memories, (ReadProblem(line=1, why=why, needs_force=True), *problems)
 
 
 def _parse(text: str, name: str) -> tuple[Fields, list[object]]:
-    """Return the fields of the file, and its entries."""
+    """Return the fields of a file, and its entries; raise `ValueError` with a short reason if it is invalid."""
     try:
-        store = loads(text, allow_nan=True)
+        document = loads(text, allow_nan=True)
     except ValueError as error:
-        raise ValueError(f"it is not valid JSON: {error}") from None
-    entries = store.get(name) if isinstance(store, dict) else None
-    if not isinstance(store, dict) or not isinstance(entries, list):
-        raise ValueError(f"it has no `{name}` list")
-    version = store.get("version", LEARNINGS_VERSION)
+        raise ValueError(f"the file is not valid JSON: {error}") from None
+    entries = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(entries, list):
+        raise ValueError(f"the file has no `{name}` list")
+    version = document.get("version", LEARNINGS_VERSION)
     if not isinstance(version, str) or version.split(".")[0] != LEARNINGS_VERSION.split(".")[0]:
-        raise ValueError(f"its version is not {LEARNINGS_VERSION}")
-    return store, entries
-
-
-def _timestamp_or_empty(value: object) -> str:
-    try:
-        return parse_timestamp(value)
-    except InvalidEntryError:
-        return ""
+        raise ValueError(f"the version of the file is not {LEARNINGS_VERSION}")
+    return document, entries
 
 
 def _learning(fields: Fields, at: str) -> Memory:
-    return _memory(
+    return learning_memory(
         fields,
         at,
         id=parse_id(fields.get("id")),
@@ -139,31 +113,8 @@ def _learning(fields: Fields, at: str) -> Memory:
     )
 
 
-def _staged_learning(fields: Fields, at: str) -> Memory:
-    learning, status = fields.get("learning"), fields.get("status")
-    if not isinstance(learning, dict):
-        raise InvalidEntryError("it has no learning")
-    if status not in ("pending", "validated", "rejected"):
-        raise InvalidEntryError("its status is not pending, validated or rejected")
-    staged_at = parse_timestamp(fields.get("stagedAt")) or at
-    validated_at = parse_timestamp(fields.get("validatedAt"))
-    if status == "validated":
-        validated_at = validated_at or staged_at
-    reason = fields.get("rejectionReason")
-    is_rejected = status == "rejected"
-    return _memory(
-        learning,
-        at,
-        id=parse_id(fields.get("id")),
-        state=MemoryState.REJECTED if is_rejected else MemoryState.STAGED,
-        state_reason=truncate(sanitize(reason), MAX_REASON_CHARS) if is_rejected and isinstance(reason, str) else "",
-        created_at=staged_at,
-        updated_at=validated_at or staged_at,
-        validated_at=validated_at or None if status != "pending" else None,
-    )
-
-
-def _memory(fields: Fields, at: str, **more: object) -> Memory:
+def learning_memory(fields: Fields, at: str, **more: object) -> Memory:
+    """Return the memory of a learning; raise `InvalidEntryError` if it is invalid."""
     kind = parse_kind(fields.get("type"))
     if kind not in LEARNING_KINDS:
         raise InvalidEntryError(f"its type is not one of {', '.join(LEARNING_KINDS)}")
@@ -234,7 +185,7 @@ def write_learnings_json(memories: Iterable[Memory], at: str = EPOCH) -> str:
     learnings = [
         {
             "id": memory.id,
-            **_common_fields(memory),
+            **common_fields(memory),
             "createdAt": memory.created_at,
             "updatedAt": memory.updated_at,
             "useCount": memory.uses,
@@ -250,24 +201,16 @@ def write_learnings_json(memories: Iterable[Memory], at: str = EPOCH) -> str:
         by_task_type[task_type] = by_task_type.get(task_type, 0) + 1
     stats = {"totalLearnings": len(exported), "byType": by_type, "byTaskType": by_task_type}
     last_updated = max([at, *(memory.updated_at for memory in exported)])
-    return dumps({**_header(learnings, last_updated), "learnings": learnings, "stats": stats}, indent=2)
+    return dumps({**file_header(learnings, last_updated), "learnings": learnings, "stats": stats}, indent=2)
 
 
-def write_staging_json(memories: Iterable[Memory], at: str) -> str:
-    """Return the staged and rejected learnings as a `staging.json` with the given update time."""
-    staged = [
-        _staged_fields(memory)
-        for memory in memories
-        if memory.kind in LEARNING_KINDS and memory.state in (MemoryState.STAGED, MemoryState.REJECTED)
-    ]
-    return dumps({**_header(staged, at), "staged": staged}, indent=2)
-
-
-def _header(items: list[Fields], at: str) -> Fields:
+def file_header(items: list[Fields], at: str) -> Fields:
+    """Return the fields at the start of a file."""
     return {"version": LEARNINGS_VERSION, "checksum": checksum(items), "lastUpdated": at}
 
 
-def _common_fields(memory: Memory) -> Fields:
+def common_fields(memory: Memory) -> Fields:
+    """Return the fields that learnings have in both files."""
     return {
         "type": memory.kind,
         "taskType": memory.task_type or GENERAL_TASK_TYPE,
@@ -275,87 +218,3 @@ def _common_fields(memory: Memory) -> Fields:
         "confidence": memory.confidence,
         "sourceLoops": memory.origin_loops,
     }
-
-
-def _staged_fields(memory: Memory) -> Fields:
-    status = "rejected" if memory.state is MemoryState.REJECTED else "validated" if memory.validated_at else "pending"
-    fields: Fields = {
-        "id": memory.id,
-        "learning": {**_common_fields(memory), "successRate": memory.success_rate},
-        "status": status,
-        "stagedAt": memory.created_at,
-    }
-    if memory.validated_at:
-        fields["validatedAt"] = memory.validated_at
-    if status == "rejected":
-        fields["rejectionReason"] = memory.state_reason
-    return fields
-
-
-# --- the file and its backup -----------------------------------------------------
-
-
-def load_learnings(path: Path, at: str) -> tuple[LearningsFile, str]:
-    """Load a learnings file, or its backup if it is damaged; return a message in that case.
-
-    Nothing is written. Raise `ValueError` if both are damaged.
-    """
-    backup = _sibling(path, ".bak")
-    try:
-        return _load_intact(path, at), ""
-    except ValueError as error:
-        damage = str(error)
-    try:
-        loaded = _load_intact(backup, at)
-    except ValueError as error:
-        raise ValueError(
-            f"Cannot use {path} ({damage}) or its backup {backup} ({error}). Repair or delete the first."
-        ) from None
-    return loaded, f"Cannot use {path} ({damage}); imported its backup {backup.name} instead. The file was not changed."
-
-
-def save_learnings(path: Path, text: str) -> None:
-    """Replace a learnings file atomically, and keep the previous one.
-
-    An intact file becomes the backup. A damaged one is saved as `.damaged`, so that a good backup is not overwritten.
-    """
-    try:
-        current = path.read_bytes()
-    except FileNotFoundError:
-        current = b""
-    if current:
-        write_atomically(_sibling(path, ".bak" if _is_intact(current) else ".damaged"), current)
-    write_atomically(path.resolve(), text.encode())
-
-
-def _sibling(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
-def _load_intact(path: Path, at: str) -> LearningsFile:
-    """Load an undamaged file; raise `ValueError` with a short reason if it is damaged."""
-    try:
-        if path.stat().st_size > MAX_LEARNINGS_BYTES:
-            raise ValueError(f"it is larger than {MAX_LEARNINGS_BYTES:,} bytes")
-        text = path.read_bytes().decode()
-    except FileNotFoundError:
-        raise ValueError("it does not exist") from None
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8 text") from None
-    except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror}") from None
-    loaded = _read_learnings(text, at)
-    if not loaded.is_intact:
-        raise ValueError("its checksum does not match")
-    return loaded
-
-
-def _is_intact(file: bytes) -> bool:
-    """Return whether the checksum of a file of either kind matches."""
-    for name in ("learnings", "staged"):
-        try:
-            store, entries = _parse(file.decode(), name)
-        except ValueError:
-            continue
-        return store.get("checksum") == checksum(entries)
-    return False

@@ -12,6 +12,8 @@ from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralph.formats.detection import FileSample
+
     Fields = dict[str, object]
 
 MAX_TEXT_CHARS = 2000
@@ -24,8 +26,16 @@ MAX_PATH_CHARS = 1000
 """Maximum length of a path, in characters."""
 MAX_DURATION_MS = 10**10
 """Largest number accepted; as a duration in milliseconds, four months."""
+IDENTIFYING_FIELDS = frozenset({"loopId", "objective", "currentIteration"})
+"""Fields of which a loop state has at least one."""
 TEXT_FIELDS = ("message", "description", "text", "content")
 """Fields that may contain the text of an object used in place of a string."""
+
+
+def is_loop_state(sample: FileSample) -> bool:
+    """Return whether a file is the state of a loop."""
+    has_iterations = isinstance(sample.document.get("iterations"), list)
+    return has_iterations and not sample.document.keys().isdisjoint(IDENTIFYING_FIELDS)
 
 
 def read_loop_state(text: str) -> LoopHistory:

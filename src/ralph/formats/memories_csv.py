@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ralph.core.records import Memory
+    from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
 
 CSV_COLUMNS: dict[str, Callable[[Memory], str]] = {
@@ -61,12 +62,33 @@ COLUMN_ALIASES = {
 }
 """Aliases of column names, in lower case and without separators."""
 
+MAX_HEADER_CHARS = 4000
+"""Number of characters of the first line that are inspected."""
+MAX_COLUMNS = 100
+"""Maximum number of columns of a table."""
+MAX_COLUMN_CHARS = 30
+"""Maximum length of a column name, in characters."""
+MIN_KNOWN_COLUMNS = 3
+"""Number of known columns from which a table counts as memories, whatever other columns it has."""
+
 _COLUMN_BY_LOWER = {name.lower(): name for name in CSV_COLUMNS}
 _FORMULA = re.compile(r"'*+[=+\-@\t\r]")
 _ESCAPED_FORMULA = re.compile(r"'++[=+\-@\t\r]")
 
 
 # --- reading -------------------------------------------------------------------
+
+
+def is_memories_csv(sample: FileSample) -> bool:
+    """Return whether the first line is a header with columns of memories."""
+    if sample.is_json:
+        return False
+    header = sample.text.lstrip("\n")[:MAX_HEADER_CHARS].partition("\n")[0]
+    columns = [column.strip(" \"'") for column in header.split(_delimiter(header))]
+    if not 1 < len(columns) <= MAX_COLUMNS or any(not 0 < len(column) <= MAX_COLUMN_CHARS for column in columns):
+        return False
+    known = sum(bool(canonical_column(column)) for column in columns)
+    return known >= MIN_KNOWN_COLUMNS or known == len(columns)
 
 
 def read_memories_csv(text: str, at: str) -> Reading:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import one_line, sanitize, truncate
+from ralph.formats.detection import is_memory
 from ralph.formats.imported import (
     MAX_WORD_CHARS,
     InvalidEntryError,
@@ -34,11 +35,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ralph.core.records import Memory
+    from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
 
     Fields = dict[str, object]
 
 EXPORT_VERSION = 1
+
+
+def is_memories_json(sample: FileSample) -> bool:
+    """Return whether a file is an export or a list of memories."""
+    return sample.has_list("memories") or (sample.is_array and is_memory(sample.first_object))
 
 
 def read_memories_json(text: str, at: str) -> Reading:

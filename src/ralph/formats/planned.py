@@ -40,6 +40,8 @@ class ReadProblem:
     why: str
     was_read: bool = False
     """Whether the entry was imported despite the problem."""
+    needs_force: bool = False
+    """Whether the whole file was refused because of it, and is imported only with `force`."""
 
 
 @record

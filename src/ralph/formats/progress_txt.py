@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import re
 
+from ralph.core.markdown import NESTING_COLUMNS
+from ralph.core.text import sanitize
 from ralph.formats.guardrails_md import add_signs, sign_name
-from ralph.formats.notes_md import (
-    NESTING_COLUMNS,
-    MemoryCollector,
-    find_date,
-    heading_tags,
-    is_placeholder,
-    item_text,
-    kind_from_headings,
-    parse_items,
-    parse_sections,
-)
+from ralph.formats.markdown_sections import item_text, parse_items, parse_sections
+from ralph.formats.notes_md import MemoryCollector, find_date, heading_tags, is_placeholder, kind_from_headings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
-    from ralph.formats.notes_md import NotesItem, NotesSection
+    from ralph.formats.markdown_sections import NotesItem, NotesSection
 
 MAX_LABEL_CHARS = 80
 """Maximum length of a label, in characters."""
@@ -58,8 +52,29 @@ _TEMPLATE_LABEL = re.compile(
 """Labels from the usual prompt for such logs, which agents copy in front of their answers."""
 
 
+def is_progress_txt(sample: FileSample) -> bool:
+    """Return whether a file is the progress log of a loop: patterns, and an entry for each iteration."""
+    with_heading = sample.sections[1:]
+    title = with_heading[0].heading.lower() if with_heading and with_heading[0].level == 1 else ""
+    has_patterns = any("codebase pattern" in section.heading.lower() for section in with_heading)
+    entry: NotesSection | None = None
+    has_entries = has_learned = False
+    for section in with_heading[1:] if title else with_heading:
+        if is_iteration_heading(section.heading):
+            entry = section
+        elif entry and section.level <= entry.level:
+            entry = None
+        has_entries |= entry is not None
+        has_learned |= entry is not None and announces_learnings(section)
+    is_named = "progress" in title + sample.name.lower()
+    if "progress log" in title or (is_named and (has_entries or has_patterns)):
+        return True
+    return (has_entries and (has_patterns or has_learned)) or (has_patterns and len(with_heading) == 1)
+
+
 def read_progress_txt(text: str, at: str) -> Reading:
     """Return the patterns and learnings of a progress log, and the problems."""
+    text = sanitize(text)
     collector = MemoryCollector(at)
     topic: NotesSection | None = None
     entry: NotesSection | None = None

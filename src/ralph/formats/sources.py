@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ralph.core.errors import UsageError
 from ralph.core.records import record
+from ralph.formats.registry import import_extensions, project_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,17 +17,7 @@ MAX_IMPORT_BYTES = 64 * 1024 * 1024
 """Maximum size of a file in bytes, except for bundles, which are read line by line."""
 MAX_LINE_CHARS = 16 * 1024 * 1024
 """Maximum length of a line in characters, for files that are read line by line."""
-IMPORT_SUFFIXES = (".md", ".json", ".jsonl", ".txt", ".csv", ".bak")
-PROJECT_PATHS = (
-    ".agent/memories.md",
-    ".ralph/agent/memories.md",
-    ".ralph/knowledge",
-    ".aiwg/knowledge/ralph-learnings.json",
-    ".aiwg/knowledge/staging.json",
-    "progress.txt",
-    "GUARDRAILS.md",
-    ".ralph/guardrails.md",
-)
+BACKUP_EXTENSION = ".bak"
 
 
 @record
@@ -43,11 +34,17 @@ class SourceFile:
                 content = b"" if os.fstat(file.fileno()).st_size > MAX_IMPORT_BYTES else file.read(MAX_IMPORT_BYTES + 1)
                 if file.read(1):
                     raise UsageError(
-                        f"{self.name} is larger than {MAX_IMPORT_BYTES // 1024 // 1024} MB. Split it into smaller files."
+                        f"{self.name} is larger than {MAX_IMPORT_BYTES // 2**20} MB. Split it into smaller files."
                     )
             return content.decode("utf-8", "replace")
         except OSError as error:
             raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from error
+
+    def backup(self) -> SourceFile | None:
+        """Return the backup next to the file, or None if there is none."""
+        name = self.path.name + BACKUP_EXTENSION
+        path = self.path.with_name(name)
+        return SourceFile(name=name, path=path) if path.is_file() else None
 
     def start(self) -> str:
         """Return the first characters."""
@@ -70,14 +67,15 @@ def find_sources(path: Path) -> list[SourceFile]:
     """Return the files to import, in order; raise `UsageError` if there are none."""
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
-    existing = [path / name for name in PROJECT_PATHS if (path / name).exists()]
+    existing = [path / name for name in project_paths() if (path / name).exists()]
     files = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
     if not files:
-        raise UsageError(f"No files to import in {path}. Supported are {', '.join(IMPORT_SUFFIXES)}.")
+        raise UsageError(f"No files to import in {path}. Supported are {', '.join(import_extensions())}.")
     return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
 
 
 def _list_files(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in IMPORT_SUFFIXES)
+    extensions = (*import_extensions(), BACKUP_EXTENSION)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in extensions)
     # A backup is imported only if its file is missing.
-    return [file for file in files if file.suffix != ".bak" or file.with_suffix("") not in files]
+    return [file for file in files if file.suffix != BACKUP_EXTENSION or file.with_suffix("") not in files]

@@ -319,7 +319,7 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
 
 
 def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
-    from ralph.formats.memories_md import parse_document
+    from ralph.formats.memories_document import parse_document
     from ralph.formats.sync.disk import memories_path, read_text_bytes
     from ralph.formats.sync.problems import check_memories_file
 

@@ -31,7 +31,7 @@ from ralph.memory.lifecycle.staleness import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ralph.store import Store
@@ -84,16 +84,13 @@ def check_staleness(store: Store, directory: Path | str, paths: Collection[str] 
     With `paths`, only check memories that name one of them. Files without a recorded mark are assumed unchanged, unless
     git recorded a change since the memory was written.
     """
-    rows = store.memories.index.file_references(paths)
-    if not rows:
+    changes = [
+        (row, format_marks(marks), stale)
+        for row, files, marks, stale in _assess(store, directory, paths)
+        if (marks, stale) != (files.marks, row["stale"])
+    ]
+    if not changes:
         return StalenessCheck()
-    named = [_named_files(row) for row in rows]
-    here, touched = _current_state(_Folder(directory), named)
-    changes = []
-    for row, files in zip(rows, named, strict=True):
-        marks, stale = assess_staleness(files, here, touched)
-        if (marks, stale) != (files.marks, row["stale"]):
-            changes.append((row, format_marks(marks), stale))
     store.memories.set_file_state(changes)
     changed = {row["id"]: stale for row, _, stale in changes if stale != row["stale"]}
     memories = [memory for memory in store.memories.find_by_ids(changed) if memory.stale == changed[memory.id]]
@@ -101,6 +98,25 @@ def check_staleness(store: Store, directory: Path | str, paths: Collection[str] 
         marked=tuple(memory for memory in memories if memory.stale),
         cleared=tuple(memory for memory in memories if not memory.stale),
     )
+
+
+def current_staleness(store: Store, directory: Path | str) -> dict[str, str]:
+    """Return why active memories are stale as of now, by id; nothing is stored."""
+    return {row["id"]: stale for row, _, _, stale in _assess(store, directory) if stale}
+
+
+def _assess(
+    store: Store, directory: Path | str, paths: Collection[str] | None = None
+) -> Iterator[tuple[Row, FileReferences, dict[str, str], str]]:
+    """Yield the memories with files, each with its references, its current marks, and why it is stale."""
+    rows = store.memories.file_references(paths)
+    if not rows:
+        return
+    named = [_named_files(row) for row in rows]
+    here, touched = _current_state(_Folder(directory), named)
+    for row, files in zip(rows, named, strict=True):
+        marks, stale = assess_staleness(files, here, touched)
+        yield row, files, marks, stale
 
 
 def confirm_memories(

@@ -10,8 +10,13 @@ import os
 from contextlib import contextmanager
 
 from ralph.core.errors import RalphError, UsageError
+from ralph.core.files import write_atomically
 from ralph.core.records import Memory, MemoryEvent, MemoryState, now, record, replace
 from ralph.core.text import one_line
+from ralph.formats.detection import FileSample
+from ralph.formats.planned import ReadProblem
+from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, detect_format, export_formats
+from ralph.formats.sources import BACKUP_EXTENSION
 from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
 
 TYPE_CHECKING = False
@@ -20,16 +25,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.core.actor import Actor
-    from ralph.formats.memory_files import ImportFormat
-    from ralph.formats.planned import ReadProblem, TaskImport
+    from ralph.formats.planned import TaskImport
+    from ralph.formats.registry import FileFormat
     from ralph.formats.sources import SourceFile
     from ralph.memory.learning_service import LearningService
     from ralph.memory.service import MemoryService
     from ralph.store import Store
     from ralph.store.memory_queries import MemoryFilter
 
-WHOLE = ("bundle", "store")
-"""Formats that carry a memory with its whole history."""
+STORE = "store"
+"""Format reported for memories that are read from another database."""
 BULK = 50
 """Number of new memories from which an import makes a backup first."""
 SQLITE = b"SQLite format 3\0"
@@ -73,11 +78,6 @@ class ExportResult:
     """Number of memories the format cannot express."""
 
 
-def states_in(form: str) -> tuple[MemoryState, ...]:
-    """Return the states that a format exports by default."""
-    return (MemoryState.STAGED, MemoryState.REJECTED) if form == "staging" else (MemoryState.ACTIVE,)
-
-
 class ImportExport:
     """Import into and export from the memory of one opened project."""
 
@@ -113,50 +113,47 @@ class ImportExport:
             self._has_backup = False
 
     def import_text(
-        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: ImportFormat | None = None
+        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> ImportResult:
-        """Import the text of a file, whatever it holds: memories, learnings, tasks, or the state of a loop."""
-        from ralph.formats.memory_files import ImportFormat, detect_format, read_memories
-
-        found = format or detect_format(text, name)
-        if found is ImportFormat.TASKS:
+        """Import the text of a file, whatever it contains: memories, learnings, tasks, or the state of a loop."""
+        found = FORMATS[format] if format else detect_format(text, name)
+        if found is None:
+            why = f"No memories found in {name}." if text.strip("\ufeff \t\r\n") else f"{name} is empty."
+            return ImportResult(name=name, format=UNKNOWN_FORMAT, problems=(ReadProblem(line=1, why=why),))
+        if found.content == "tasks":
             tasks = self._import_tasks(text, name)
             return ImportResult(
-                name=name, format=found.value, tasks=len(tasks.added), known=tasks.known, problems=tasks.unreadable
+                name=name, format=found.name, tasks=len(tasks.added), known=tasks.known, problems=tasks.unreadable
             )
-        if found is ImportFormat.LOOP_STATE:
+        if found.content == "loop-state":
             counts = self._learnings.extract_state(text, name)
             note = "staged; review them with: ralph learn review"
             staged = counts.extracted - counts.merged
-            return ImportResult(name=name, format=found.value, staged=staged, merged=counts.merged, note=note)
-        if found is ImportFormat.BUNDLE:
-            rows = text.split("\n")
-            return self._import_bundle(lambda: rows, name, stage=stage, force=force)
-        form, (memories, problems) = read_memories(text, name, now(), found, force=force)
-        return self.import_memories(memories, name, form.value, problems=problems, stage=stage)
+            return ImportResult(name=name, format=found.name, staged=staged, merged=counts.merged, note=note)
+        if found.is_streamed:
+            lines = text.split("\n")
+            return self._import_lines(found, lambda: lines, name, stage=stage, force=force)
+        memories, problems = found.read(text, now(), force=force)
+        return self.import_memories(memories, name, found.name, problems=problems, stage=stage)
 
     def import_path(
-        self, path: Path, *, stage: bool = False, force: bool = False, format: ImportFormat | None = None
+        self, path: Path, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> list[ImportResult]:
-        """Import a file, or every file of a folder that holds something to remember."""
+        """Import a file, or every file of a directory that can be imported."""
         from ralph.formats.sources import find_sources
 
         return [self._import_source(source, stage, force, format) for source in find_sources(path)]
 
-    def _import_source(self, source: SourceFile, stage: bool, force: bool, format: ImportFormat | None) -> ImportResult:
-        from ralph.formats.bundle import is_bundle
-        from ralph.formats.memory_files import ImportFormat, detect_format
-
-        if format is ImportFormat.BUNDLE or (format is None and is_bundle(source.start())):
-            return self._import_bundle(source.lines, source.name, stage=stage, force=force)
+    def _import_source(self, source: SourceFile, stage: bool, force: bool, format: str | None) -> ImportResult:
+        if streamed := _streamed_format(source, format):
+            return self._import_lines(streamed, source.lines, source.name, stage=stage, force=force)
         text = source.text()
-        found = format or detect_format(text, source.name)
-        if (
-            found in (ImportFormat.LEARNINGS, ImportFormat.UNKNOWN)
-            and source.path.with_name(source.path.name + ".bak").exists()
-        ):
-            return self._import_learnings(source.path, source.name, stage=stage, force=force)
-        return self.import_text(text, source.name, stage=stage, force=force, format=found)
+        found = FORMATS[format] if format else detect_format(text, source.name)
+        if backup := _usable_backup(source, found, text):
+            result = self.import_text(backup, source.name, stage=stage)
+            note = "the file is damaged, so its backup was imported; the file was not changed"
+            return replace(result, note=note)
+        return self.import_text(text, source.name, stage=stage, force=force, format=found.name if found else None)
 
     def merge(self, path: Path) -> list[ImportResult]:
         """Import all memories of another project, or of anything else that can be imported."""
@@ -164,38 +161,23 @@ class ImportExport:
 
         if is_store(path):
             with open_copy(path) as other:
-                return [self.import_memories(other.memories.history.all_with_history(), str(path), "store")]
+                return [self.import_memories(other.memories.all_with_history(), str(path), STORE)]
         other_project = self._open_project(path)
         if other_project is None:
             return self.import_path(path)
         try:
-            return [self.import_memories(other_project.memories.history.all_with_history(), str(path), "store")]
+            return [self.import_memories(other_project.memories.all_with_history(), str(path), STORE)]
         finally:
             other_project.close()
 
-    def _import_bundle(
-        self, lines: Callable[[], Iterable[str]], name: str, *, stage: bool = False, force: bool = False
+    def _import_lines(
+        self, format: FileFormat, lines: Callable[[], Iterable[str]], name: str, *, stage: bool, force: bool
     ) -> ImportResult:
-        """Import a bundle of any size, line by line; one that was tampered with only with `force`."""
-        from ralph.formats.bundle import read_bundle, verify_bundle
-        from ralph.formats.memory_files import NEEDS_FORCE
-        from ralph.formats.planned import ReadProblem
-
-        if not force and (why := verify_bundle(lines())):
-            problem = ReadProblem(line=1, why=f"{why} What can be read of it {NEEDS_FORCE}")
-            return ImportResult(name=name, format="bundle", problems=(problem,))
-        return self.import_memories(read_bundle(lines()), name, "bundle", stage=stage)
-
-    def _import_learnings(self, path: Path, name: str, *, stage: bool = False, force: bool = False) -> ImportResult:
-        """Import a learnings file that has a backup next to it, which is read when the file is damaged."""
-        from ralph.formats.learnings_json import load_learnings
-
-        try:
-            file, note = load_learnings(path, now())
-        except ValueError:
-            return self.import_text(path.read_bytes().decode("utf-8", "replace"), name, stage=stage, force=force)
-        result = self.import_memories(file.memories, name, "learnings", problems=file.problems, stage=stage)
-        return replace(result, note=note)
+        """Import a file of any size, line by line; a damaged one only with `force`."""
+        if not force and (why := format.verify(lines())):
+            problem = ReadProblem(line=1, why=why, needs_force=True)
+            return ImportResult(name=name, format=format.name, problems=(problem,))
+        return self.import_memories(format.read_lines(lines()), name, format.name, stage=stage)
 
     def import_memories(
         self,
@@ -243,7 +225,8 @@ class ImportExport:
 
     def _incoming(self, memory: Memory, stage: bool, form: str) -> Memory:
         """Return a memory as it is stored: active when a person imports it, quarantined when an agent does."""
-        if form not in WHOLE and memory.verified_at is None:
+        has_history = form == STORE or (form in FORMATS and FORMATS[form].has_history)
+        if not has_history and memory.verified_at is None:
             # Somebody vouches for it today, however old it is: it must not decay before it was ever used here.
             memory = replace(memory, verified_at=now())
         if self._actor.is_agent:
@@ -258,12 +241,16 @@ class ImportExport:
 
     def export(self, form: str, filter: MemoryFilter) -> ExportResult:
         """Export the memories that match a filter, oldest first."""
+        format = _writable_format(form)
         found = self._memory.list(filter, oldest=True)
-        if form == "knowledge":
-            kept = [one for one in found if one.kind == "knowledge" and one.tags]
-            return ExportResult(files=_notes(kept), count=len(kept), left_out=len(found) - len(kept))
-        kept, pieces = self._render(form, found)
-        return ExportResult(files=[("", pieces)], count=len(kept), left_out=len(found) - len(kept))
+        kept = [one for one in found if format.can_express(one)]
+        exported = self.with_history(kept) if format.has_history else kept
+        written = format.write(exported, project=self._store.project_name, at=now())
+        if format.is_directory:
+            files: Iterable[tuple[str, Iterable[str]]] = ((name, [text]) for name, text in written)
+        else:
+            files = [("", [written] if isinstance(written, str) else written)]
+        return ExportResult(files=files, count=len(kept), left_out=len(found) - len(kept))
 
     def bundle(self, memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]]) -> Iterator[str]:
         """Yield the lines of a bundle of memories with their history."""
@@ -276,50 +263,59 @@ class ImportExport:
         return ((memory, self._memories.history.of(memory.id)) for memory in memories)
 
     def save(self, exported: ExportResult, form: str, to: Path, *, force: bool = False) -> None:
-        """Write an export to a file, or to a folder for formats of many files."""
-        from ralph.core.files import write_atomically
-        from ralph.formats.learnings_json import save_learnings
-
+        """Write an export to a file, or to a directory for formats of many files."""
+        format = _writable_format(form)
         files = [(to / name if name else to, "".join(pieces)) for name, pieces in exported.files]
-        # Other programs that use these two files expect the previous version as a backup next to it.
-        has_backup = form in ("learnings", "staging")
         taken = next((path for path, _ in files if os.path.lexists(path)), None)
-        if taken and not force and not has_backup:
+        if taken and not force and not format.keeps_backup:
             raise UsageError(f"{taken} already exists. To replace it: --force", code="file-exists")
         try:
             for path, text in files:
-                if has_backup:
-                    save_learnings(path, text)
+                if format.keeps_backup:
+                    save_with_backup(format, path, text)
                 else:
                     write_atomically(path, text.encode("utf-8", "replace"))
         except OSError as error:
             raise RalphError(f"{to} cannot be written: {error.strerror}.", code="file-unusable") from error
 
-    def _render(self, form: str, found: list[Memory]) -> tuple[list[Memory], Iterable[str]]:
-        """Return the memories that a format can express, and the text it makes of them."""
-        if form == "bundle":
-            return found, self.bundle(self.with_history(found))
-        if form == "json":
-            from ralph.formats.memories_json import write_memories_json
 
-            return found, [write_memories_json(found, self._store.project_name, now())]
-        if form == "csv":
-            from ralph.formats.memories_csv import write_memories_csv
+def save_with_backup(format: FileFormat, path: Path, text: str) -> None:
+    """Replace a file atomically, and keep the previous one, as other programs that use these files expect.
 
-            return found, [write_memories_csv(found)]
-        if form == "markdown":
-            from ralph.formats.memories_md import SECTION_HEADINGS, write_memories_md
+    An intact file becomes the backup. A damaged one is saved as `.damaged`, so that a good backup is not overwritten.
+    """
+    try:
+        current = path.read_bytes()
+    except FileNotFoundError:
+        current = b""
+    if current:
+        ending = BACKUP_EXTENSION if format.is_intact(current.decode("utf-8", "replace")) else ".damaged"
+        write_atomically(path.with_name(path.name + ending), current)
+    write_atomically(path.resolve(), text.encode())
 
-            kept = [one for one in found if one.kind in SECTION_HEADINGS]
-            return kept, [write_memories_md(kept)]
-        from ralph.formats.learnings_json import write_learnings_json, write_staging_json
-        from ralph.memory.lifecycle.learnings import LEARNING_KINDS
 
-        kept = [one for one in found if one.kind in LEARNING_KINDS]
-        if form == "learnings":
-            return kept, [write_learnings_json(kept)]
-        kept = [one for one in kept if one.state in (MemoryState.STAGED, MemoryState.REJECTED)]
-        return kept, [write_staging_json(kept, now())]
+def _writable_format(name: str) -> FileFormat:
+    if name not in export_formats():
+        raise UsageError(f"Unknown export format: {name!r}. Use one of {', '.join(export_formats())}.")
+    return FORMATS[name]
+
+
+def _streamed_format(source: SourceFile, name: str | None) -> FileFormat | None:
+    """Return the format of a file that is read line by line; None for all others."""
+    if name:
+        return FORMATS[name] if FORMATS[name].is_streamed else None
+    sample = FileSample(source.start(), source.name)
+    return next((format for format in FORMATS.values() if format.is_streamed and format.detect(sample)), None)
+
+
+def _usable_backup(source: SourceFile, format: FileFormat | None, text: str) -> str | None:
+    """Return the text of the backup of a damaged file, if there is an intact one."""
+    if format is not None and (not format.keeps_backup or format.is_intact(text)):
+        return None
+    backup = source.backup()
+    content = backup.text() if backup else ""
+    found = detect_format(content, source.name)
+    return content if found and found.keeps_backup and found.is_intact(content) else None
 
 
 def is_store(path: Path) -> bool:
@@ -331,20 +327,6 @@ def is_store(path: Path) -> bool:
             return file.read(len(SQLITE)) == SQLITE
     except OSError:
         return False
-
-
-def _notes(memories: Iterable[Memory]) -> Iterator[tuple[str, list[str]]]:
-    """Yield knowledge entries as files, each under a unique name."""
-    from ralph.formats.knowledge_md import KnowledgeNote, format_note, unused_file_name
-
-    taken: set[str] = set()
-    for one in memories:
-        name = unused_file_name(one.title, taken)
-        taken.add(name)
-        note = KnowledgeNote(
-            title=one.title, tags=one.tags, body=one.body, feature=one.feature, created_at=one.created_at
-        )
-        yield name, [format_note(note)]
 
 
 def _batches(

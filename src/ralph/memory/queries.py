@@ -84,12 +84,16 @@ class Facets:
 class MemoryQueries:
     """Read access to the memories of one opened project."""
 
-    def __init__(self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON) -> None:
+    def __init__(
+        self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON, *, has_files: bool = True
+    ) -> None:
+        """`has_files`: the files that memories name are in `root`."""
         self._store = store
         self._memories = store.memories
         self._root = root
         self._config = config
         self._actor = actor
+        self._has_files = has_files
         self._facets: tuple[int, Facets] | None = None
         """Facets with the event they were counted after."""
 
@@ -301,17 +305,33 @@ class MemoryQueries:
     def list(
         self, filter: MemoryFilter | None = None, page: Page | None = None, *, oldest: bool = False
     ) -> ResultList[Memory]:
-        """Return the memories that match a filter, newest first unless `oldest`."""
+        """Return the memories that match a filter, newest first unless `oldest`.
+
+        Only active memories can be stale: whether they are is determined now, from their files.
+        """
         filter = filter or MemoryFilter()
         at = now()
         after = page.after if page else None
-        ordered = (self._memories.listing.oldest if oldest else self._memories.listing.newest)(filter, after)
+        stale: dict[str, str] = {}
+        if filter.is_stale:
+            filter, stale = replace(filter, is_stale=False), self._current_staleness()
+            if not stale:
+                return ResultList([])
+        ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
         matching = (one for one in ordered if _is_confident(one, filter, at))
+        if stale:
+            matching = (replace(one, stale=stale[one.id]) for one in matching if one.id in stale)
         if page is None:
             return ResultList(matching)
         found = list(islice(matching, min(page.limit + 1, sys.maxsize)))
         items = found[: page.limit]
         return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
+
+
+    def _current_staleness(self) -> dict[str, str]:
+        from ralph.memory.freshness import current_staleness
+
+        return current_staleness(self._store, self._root) if self._has_files else {}
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:

@@ -39,8 +39,7 @@ class MemoryService(MemoryQueries):
         self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON, *, is_remote: bool = False
     ) -> None:
         """`is_remote`: the project belongs to another directory, so the files its memories name are not here."""
-        super().__init__(store, root, config, actor)
-        self._is_remote = is_remote
+        super().__init__(store, root, config, actor, has_files=not is_remote)
 
     @property
     def maintenance(self) -> MemoryMaintenance:
@@ -179,7 +178,7 @@ class MemoryService(MemoryQueries):
             for memory in before:
                 if memory.state is not MemoryState.ACTIVE:
                     raise NotFoundError("Memory", f"{memory.id} (it is {memory.state}; only active ones are confirmed)")
-            directory = None if self._is_remote else self._root
+            directory = self._root if self._has_files else None
             after = confirm_memories(
                 self._store, ids, directory, self._change(sanitize(why)), now(), include_missing_files=True
             )
@@ -234,7 +233,7 @@ class MemoryService(MemoryQueries):
 
     def _with_file_marks(self, memory: Memory) -> Memory:
         """Return a memory with marks of the files it names, to detect later changes."""
-        if not memory.files or self._is_remote:
+        if not memory.files or not self._has_files:
             return replace(memory, seen="", stale="")
         from ralph.memory.freshness import record_file_marks
 

@@ -72,7 +72,7 @@ class ProjectThreads:
             except threading.BrokenBarrierError:
                 return  # some threads are busy with requests again
             if handle := getattr(self._local, "handle", None):
-                handle.rest()
+                handle.release()
 
         for _ in self._all:
             try:

@@ -31,7 +31,8 @@ def bodies(project: Project) -> list[str]:
 )
 def test_a_damaged_file_deletes_nothing_and_is_named(project: Project, damage: bytes) -> None:
     for n in range(3):
-        project.memory.add(f"Thing number {n} is so.")
+        with project.synced():
+            project.memory.add(f"Thing number {n} is so.")
     file(project).write_bytes(damage)
 
     outcome = sync(project.store, project.root)
@@ -43,7 +44,8 @@ def test_a_damaged_file_deletes_nothing_and_is_named(project: Project, damage: b
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     for n in range(8):
-        project.memory.add(f"Body {n}", type="knowledge", title=f"Title {n}", tags=["x"])
+        with project.synced():
+            project.memory.add(f"Body {n}", type="knowledge", title=f"Title {n}", tags=["x"])
     for path in (project.root / ".ralph/knowledge").glob("*.md"):
         path.unlink()
 
@@ -56,7 +58,8 @@ def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None:
     for n in range(12):
-        project.memory.add(f"Fact {n} holds.")
+        with project.synced():
+            project.memory.add(f"Fact {n} holds.")
     text = file(project).read_text()
     file(project).write_text("# Memories\n\n## Patterns\n")
 
@@ -72,8 +75,10 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(project: Project) -> None:
-    kept = project.memory.add("Stays.", type="knowledge", title="Stays", tags=["x"]).memory
-    gone = project.memory.add("Goes.", type="knowledge", title="Goes", tags=["x"]).memory
+    with project.synced():
+        kept = project.memory.add("Stays.", type="knowledge", title="Stays", tags=["x"]).memory
+    with project.synced():
+        gone = project.memory.add("Goes.", type="knowledge", title="Goes", tags=["x"]).memory
     path = project.root / ".ralph/knowledge/goes.md"
     text = path.read_text()
     path.unlink()
@@ -87,7 +92,8 @@ def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(p
 
 
 def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) -> None:
-    memory = project.memory.add("Base.", type="knowledge", title="Base", tags=["x"]).memory
+    with project.synced():
+        memory = project.memory.add("Base.", type="knowledge", title="Base", tags=["x"]).memory
     path = project.root / ".ralph/knowledge/base.md"
     path.write_text(path.read_text().replace("Base.\n", "<<<<<<< HEAD\nOurs.\n=======\nTheirs.\n>>>>>>> other\n"))
 
@@ -98,13 +104,19 @@ def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) 
 
 
 def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
-    edited = project.memory.add("Good text.").memory
-    deleted = project.memory.add("Wanted.", type="fix").memory
-    note = project.memory.add("Good note.", type="knowledge", title="Note", tags=["x"]).memory
+    with project.synced():
+        edited = project.memory.add("Good text.").memory
+    with project.synced():
+        deleted = project.memory.add("Wanted.", type="fix").memory
+    with project.synced():
+        note = project.memory.add("Good note.", type="knowledge", title="Note", tags=["x"]).memory
     backup_project(project.root)
-    project.memory.edit(edited.id, content="Bad text.")
-    project.memory.edit(note.id, content="Bad note.")
-    project.memory.delete(deleted.id)
+    with project.synced():
+        project.memory.edit(edited.id, content="Bad text.")
+    with project.synced():
+        project.memory.edit(note.id, content="Bad note.")
+    with project.synced():
+        project.memory.delete(deleted.id)
     project.close()
 
     restore_project(project.root)
@@ -120,9 +132,11 @@ def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
 
 
 def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Project) -> None:
-    project.memory.add("Before.")
+    with project.synced():
+        project.memory.add("Before.")
     backup_project(project.root)
-    later = project.memory.add("After.").memory
+    with project.synced():
+        later = project.memory.add("After.").memory
     project.close()
 
     restore_project(project.root)
@@ -173,12 +187,14 @@ from pathlib import Path
 from ralph.project import Project
 with Project.open(Path(sys.argv[1])) as project:
     for n in range(15):
-        project.memory.add(f"Adder says number {n}.")
+        with project.synced():
+            project.memory.add(f"Adder says number {n}.")
 """
 
 
 def test_a_person_saving_while_another_process_adds_loses_nothing(project: Project) -> None:
-    project.memory.add("First.")
+    with project.synced():
+        project.memory.add("First.")
     adder = subprocess.Popen([sys.executable, "-c", ADDER, str(project.root)])
     typed = 0
     while adder.poll() is None:

@@ -24,7 +24,7 @@ def test_what_one_learned_stays_when_the_other_brings_its_files_up_to_date(tmp_p
         directory.mkdir()
         init_project(directory, url=str(tmp_path / "ralph.db"), name="p")
     for directory, fact in ((one, "Learned in one."), (other, "Learned in the other."), (one, "And once more.")):
-        with Project.open(directory) as project:
+        with Project.open(directory) as project, project.synced():
             project.memory.add(fact)
 
     assert known(one) == known(other) == {"Learned in one.", "Learned in the other.", "And once more."}

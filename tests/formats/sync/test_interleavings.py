@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ralph.core.errors import ConflictError
 from ralph.core.records import MemoryState
-from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
+from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo

@@ -108,7 +108,8 @@ def test_a_deleted_file_deletes_its_entry_and_undo_writes_it_again(project: Proj
 
     sync(project.store, project.root)
     deleted = project.store.memories.get(memory.id).state
-    project.memory.undo(memory.id)
+    with project.synced():
+        project.memory.undo(memory.id)
 
     assert deleted is MemoryState.PRUNED
     assert (folder(project) / "cargo-bench-requires-nightly.md").exists()
@@ -130,7 +131,8 @@ def test_a_folder_that_is_gone_forgets_nothing(project: Project) -> None:
 def test_a_deleted_memory_takes_its_file_away(project: Project) -> None:
     memory = learn(project, "One", "First.")
 
-    project.memory.delete(memory.id)
+    with project.synced():
+        project.memory.delete(memory.id)
 
     assert list(folder(project).glob("*.md")) == []
 

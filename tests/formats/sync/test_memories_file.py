@@ -23,7 +23,8 @@ def path(project: Project) -> Path:
 
 
 def add(project: Project, body: str, kind: str = "pattern", tags: tuple[str, ...] = ()) -> Memory:
-    return project.memory.add(body, type=kind, tags=tags).memory
+    with project.synced():
+        return project.memory.add(body, type=kind, tags=tags).memory
 
 
 def bodies(project: Project) -> list[str]:
@@ -104,7 +105,8 @@ def test_a_block_taken_out_deletes_the_memory_and_undo_writes_it_back(project: P
 
     sync(project.store, project.root)
     after_delete = bodies(project)
-    project.memory.undo(memory.id)
+    with project.synced():
+        project.memory.undo(memory.id)
 
     assert after_delete == ["Stays."]
     assert "> Goes away." in path(project).read_text()
@@ -143,7 +145,8 @@ def test_a_deleted_memory_leaves_the_file_and_foreign_text_stays(project: Projec
     add(project, "Stays.")
     edit(project, "# Memories\n", "# Memories\n\nA word from the team.\r\n\n## Our own heading\n* list\n")
 
-    project.memory.delete(memory.id)
+    with project.synced():
+        project.memory.delete(memory.id)
 
     text = path(project).read_bytes().decode()
     assert "Goes." not in text
@@ -181,7 +184,8 @@ def test_the_same_block_twice_is_one_memory_and_goes_as_one(project: Project) ->
     path(project).write_text("## Patterns\n\n### mem-1-aaaa\n> Same.\n\n### mem-1-aaaa\n> Same.\n")
     sync(project.store, project.root)
 
-    project.memory.delete("mem-1-aaaa")
+    with project.synced():
+        project.memory.delete("mem-1-aaaa")
     sync(project.store, project.root)
 
     assert bodies(project) == []
@@ -191,9 +195,11 @@ def test_the_same_block_twice_is_one_memory_and_goes_as_one(project: Project) ->
 def test_a_memory_that_changes_its_kind_moves_or_leaves_the_file(project: Project) -> None:
     memory = add(project, "Moves.")
 
-    project.memory.edit(memory.id, type="fix")
+    with project.synced():
+        project.memory.edit(memory.id, type="fix")
     moved = path(project).read_text()
-    project.memory.edit(memory.id, type="pitfall")
+    with project.synced():
+        project.memory.edit(memory.id, type="pitfall")
 
     assert moved.index("## Fixes") < moved.index("> Moves.") < moved.index("## Context")
     assert "> Moves." not in path(project).read_text()
@@ -249,7 +255,7 @@ def test_a_folder_in_the_place_of_the_file_is_a_problem(project: Project) -> Non
 
 def test_without_files_nothing_is_written(project: Project) -> None:
     (project.root / ".ralph.toml").write_text("[memories]\nfiles = false\n")
-    with Project.open(project.root) as opened:
+    with Project.open(project.root) as opened, opened.synced():
         opened.memory.add("Only in the store.")
 
     assert not path(project).exists()
@@ -326,7 +332,8 @@ from pathlib import Path
 from ralph.project import Project
 with Project.open(Path(sys.argv[1])) as project:
     for n in range(int(sys.argv[3])):
-        project.memory.add(f"Writer {sys.argv[2]} says number {n}.")
+        with project.synced():
+            project.memory.add(f"Writer {sys.argv[2]} says number {n}.")
 """
 
 

@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Copy:
 
 
 def learn(directory: Path, *contents: str, kind: str = "pattern") -> list[str]:
-    with Project.open(directory) as project:
+    with Project.open(directory) as project, project.synced():
         return [project.memory.add(one, type=kind, tags=("t",)).memory.id for one in contents]
 
 
@@ -78,7 +78,7 @@ def test_what_a_person_deleted_is_not_brought_back_by_a_fresh_clone(copy: Copy) 
     (note,) = learn(one, "Money is rounded half up", kind="knowledge")
     learn(one, "Stays")
     files = {path: path.read_bytes() for path in (one / MEMORIES, *(one / ".ralph/knowledge").glob("*.md"))}
-    with Project.open(one) as project:
+    with Project.open(one) as project, project.synced():
         project.memory.delete(id, note)
 
     clone = copy("clone")
@@ -98,7 +98,7 @@ def test_an_old_text_in_a_fresh_clone_does_not_win_over_the_store(copy: Copy) ->
     one = copy("one")
     (id,) = learn(one, "Docker first")
     old = (one / MEMORIES).read_bytes()
-    with Project.open(one) as project:
+    with Project.open(one) as project, project.synced():
         project.memory.edit(id, content="Podman first")
 
     clone = copy("clone")

@@ -53,7 +53,7 @@ def test_what_was_exported_is_known_when_it_comes_back(known: Memory) -> None:
 
 @pytest.mark.parametrize("known", [one for one in KNOWN if one is not FIX])
 def test_exported_learnings_are_known_when_they_come_back(known: Memory) -> None:
-    (back,) = read_learnings_json(write_learnings_json([known]), LATER).memories
+    (back,), _ = read_learnings_json(write_learnings_json([known]), LATER)
 
     assert merge_imported(known, back) == known
 

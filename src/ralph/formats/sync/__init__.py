@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ralph.formats.sync.file_sync import FileSync
     from ralph.store import Store
 
 
@@ -78,7 +79,7 @@ def sync(store: Store, root: Path | str) -> SyncResult:
     from ralph.formats.sync.memories_file import MemoriesFileSync
 
     change = ChangeInfo(who="file", why="", id=change_id())
-    done: list[KnowledgeFolderSync | MemoriesFileSync] = []
+    done: list[FileSync] = []
     # The transaction also keeps other Ralph processes from writing the files.
     with store.transaction():
         for _ in range(MAX_PASSES):

@@ -6,13 +6,13 @@ import json
 import os
 import re
 
-from ralph.core.records import Memory, MemorySource, MemoryState, now, record, replace
+from ralph.core.records import Memory, MemoryState, record, replace
 from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
-from ralph.formats.knowledge_md import KnowledgeNote, format_note, parse_note, unused_file_name, update_note
+from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
 from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
-from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 from ralph.memory.lifecycle.knowledge import title_key
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -34,13 +34,11 @@ class ParsedKnowledgeFile:
     note: KnowledgeNote
 
 
-class KnowledgeFolderSync:
-    """One sync of the directory, inside a store transaction."""
+class KnowledgeFolderSync(FileSync):
+    """One sync of the directory."""
 
     def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
-        self._memories = store.memories
-        self._disk = disk
-        self._change = change
+        super().__init__(store, disk, change)
         agreed = disk.sync_state.entries_under(KNOWLEDGE_DIR)
         self._base = {path: (id, text.removeprefix(HELD_PREFIX)) for path, (id, text) in agreed.items()}
         """Memory id and text of each file at the last sync, by path."""
@@ -50,8 +48,6 @@ class KnowledgeFolderSync:
         """Entries that have not been matched with a file yet, by id."""
         self._without_file: dict[str, str] = {}
         """Ids of the unmatched entries that never had a file, by title key."""
-        self.imported_count = self.written = 0
-        self.problems: list[str] = []
 
     def sync(self) -> None:
         """Import changes from the files, then write what they lack."""
@@ -151,14 +147,14 @@ class KnowledgeFolderSync:
             is_inactive=bool(id) and memory is None,
         )
         if self._disk.is_restored and memory and file_text != store_text:
-            self._record_file_version(memory, file.note, path)
+            self._record_file_version(memory, _fields(file.note), path)
             action = SyncAction.EXPORT
         content: FileContent | None = file.content
         try:
             if action is SyncAction.IMPORT:
                 id = self._import(id, file.note, path, is_conflict)
             elif action is SyncAction.EXPORT and memory:
-                content = self._disk.write(path, update_note(file.content.text, _note(memory)), file.content)
+                content = self._disk.write(path, update_note(file.content.text, note_of(memory)), file.content)
                 self.written += content is not None
                 self._disk.has_unwritten |= content is None
             elif action is SyncAction.REMOVE:
@@ -180,42 +176,14 @@ class KnowledgeFolderSync:
         known = self._memories.index.by_title(note.title, MemoryState.PRUNED)
         return known.id if known else ""
 
-    def _record_file_version(self, restored: Memory, note: KnowledgeNote, path: str) -> None:
-        """Record the text of the file in the history of a restored entry, which keeps its own text."""
-        self._import(restored.id, note, path, is_conflict=True)
-        names = ("kind", "title", "body", "tags", "feature", "files", "state", "state_reason")
-        fields = {name: getattr(restored, name) for name in names}
-        self._memories.update(restored.id, "restored", replace(self._change, why=path), **fields, updated_at=now())
-
     def _import(self, id: str, note: KnowledgeNote, path: str, is_conflict: bool) -> str:
         """Import the text of a file; return the id of its memory."""
-        self.imported_count += 1
-        at = now()
-        change = replace(self._change, why=path)
-        fields: dict[str, Any] = {
-            "title": note.title,
-            "body": note.body,
-            "tags": note.tags,
-            "feature": note.feature,
-            "files": find_paths(note.body),
-        }
         if id:
-            what = "conflict" if is_conflict else "edited"
-            state = {"kind": "knowledge", "state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at}
-            self._memories.update(id, what, change, **fields, **state)
+            self._update(id, _fields(note), path, is_conflict=is_conflict)
             return id
-        source = MemorySource.EXPLICIT
-        memory = Memory(
-            id="",
-            kind="knowledge",
-            source=source,
-            confidence=INITIAL_CONFIDENCE[source],
-            created_at=note.created_at or at,
-            updated_at=at,
-            verified_at=at,
-            **fields,
-        )
-        return self._memories.insert_unchecked(memory, change).id
+        self.imported_count += 1
+        memory = new_memory("", note.created_at, _fields(note))
+        return self._memories.insert_unchecked(memory, replace(self._change, why=path)).id
 
     def _delete_vanished(self, path: str) -> None:
         """Delete the entry of a deleted file, unless it has changed since the last sync."""
@@ -227,13 +195,8 @@ class KnowledgeFolderSync:
             and decide_sync(base, None, _comparable_memory(memory), is_shared=self._disk.is_shared)[0]
             is SyncAction.DELETE
         ):
-            self.imported_count += 1
             del self._unmatched[id]
-            reason = f"{path} was deleted"
-            change = replace(self._change, why=path)
-            self._memories.update(
-                id, "deleted", change, state=MemoryState.PRUNED, state_reason=reason, updated_at=now()
-            )
+            self._delete(id, path, f"{path} was deleted")
 
     def _write_new(self, taken: set[str]) -> None:
         """Write the entries without a file, oldest first."""
@@ -241,7 +204,7 @@ class KnowledgeFolderSync:
         for id, memory in reversed(self._unmatched.items()):
             name = unused_file_name(memory.title, taken)
             try:
-                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(_note(memory)), None, is_durable=durably)
+                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(note_of(memory)), None, is_durable=durably)
             except UnusableFileError as error:
                 self.problems.append(str(error))
                 return
@@ -260,20 +223,21 @@ def _refuse_conflict(text: str) -> None:
         raise InvalidEntryError("it has git conflict markers; resolve them")
 
 
+def _fields(note: KnowledgeNote) -> dict[str, Any]:
+    return {
+        "kind": "knowledge",
+        "title": note.title,
+        "body": note.body,
+        "tags": note.tags,
+        "feature": note.feature,
+        "files": find_paths(note.body),
+    }
+
+
 def _comparable(note: KnowledgeNote) -> str:
     """Return a file's content in a form that can be compared."""
     return json.dumps([note.title, list(note.tags), note.feature, note.body], ensure_ascii=False)
 
 
 def _comparable_memory(memory: Memory) -> str:
-    return _comparable(_note(memory))
-
-
-def _note(memory: Memory) -> KnowledgeNote:
-    return KnowledgeNote(
-        title=memory.title,
-        tags=memory.tags,
-        body=memory.body,
-        feature=memory.feature,
-        created_at=memory.created_at,
-    )
+    return _comparable(note_of(memory))

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 
 from ralph.core.limits import MAX_TAGS
-from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id, now, replace
+from ralph.core.records import Memory, new_memory_id, replace
 from ralph.core.text import extract_title, find_paths, sanitize
 from ralph.formats.imported import InvalidEntryError, parse_timestamp
-from ralph.formats.memories_md import (
-    SECTION_HEADINGS,
-    MarkdownEntry,
-    clean_tags,
-    edit_document,
-    header_id,
-    parse_document,
-)
+from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
+from ralph.formats.memories_md import clean_tags, edit_document, header_id
 from ralph.formats.sync.disk import UnusableFileError
+from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
-from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 from ralph.store.memories import ChangeInfo
 from ralph.store.sync_state import HELD_PREFIX
 
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ralph.formats.memories_md import MemoriesDocument
+    from ralph.formats.memories_document import MemoriesDocument
     from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
     from ralph.store.database import Row
@@ -36,19 +30,15 @@ MAX_WRITE_ATTEMPTS = 5
 """Number of attempts to write the file while others keep changing it."""
 
 
-class MemoriesFileSync:
-    """One sync of the file, inside a store transaction."""
+class MemoriesFileSync(FileSync):
+    """One sync of the file."""
 
     def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
-        self._memories = store.memories
-        self._disk = disk
+        super().__init__(store, disk, replace(change, why=disk.memories))
         self._path = disk.memories
-        self._change = replace(change, why=self._path)
         self._base = disk.sync_state.entries(self._path)
         self._imported_texts: dict[str, str | None] = {}
         """Texts imported by an attempt that has to be repeated because the file changed meanwhile, by id."""
-        self.imported_count = self.written = 0
-        self.problems: list[str] = []
 
     def sync(self) -> None:
         """Import changes from the file, then write what it lacks."""
@@ -150,7 +140,7 @@ class MemoriesFileSync:
                 synced_texts[id] = HELD_PREFIX + base
                 continue
             if self._disk.is_restored and entry is not None and row is not None and file_text != store_text:
-                self._record_file_version(id, entry)
+                self._record_file_version(self._memories.get(id), _fields(entry), self._path)
                 action = SyncAction.EXPORT
             if action is SyncAction.IMPORT and entry is not None:
                 if is_new and known_before is None:
@@ -158,7 +148,7 @@ class MemoriesFileSync:
                 else:
                     self._import(id, entry, is_conflict)
             elif action is SyncAction.DELETE:
-                self._delete(id)
+                self._delete(id, self._path, f"removed from {self._path}")
             elif action is SyncAction.EXPORT and row is not None:
                 put.append(_entry(row))
             elif action is SyncAction.REMOVE:
@@ -179,32 +169,15 @@ class MemoriesFileSync:
         return synced_texts, put, remove
 
     def _import(self, id: str, entry: MarkdownEntry, is_conflict: bool) -> None:
-        self.imported_count += 1
         fields = _fields(entry)
         known = self._memories.find_by_id(id)
         if known is None:
+            self.imported_count += 1
             self._memories.insert_unchecked(_memory(entry), self._change)
             return
         if known.title != extract_title(known.body):
             fields.pop("title")  # the file has no custom titles
-        what = "conflict" if is_conflict else "edited"
-        self._memories.update(
-            known.id, what, self._change, **fields, state=MemoryState.ACTIVE, state_reason="", updated_at=now()
-        )
-
-    def _record_file_version(self, id: str, entry: MarkdownEntry) -> None:
-        """Record the text of the file in the history of a restored memory, which keeps its own text."""
-        restored = self._memories.get(id)
-        self._import(id, entry, is_conflict=True)
-        fields = {name: getattr(restored, name) for name in (*_fields(entry), "state", "state_reason")}
-        self._memories.update(id, "restored", self._change, **fields, updated_at=now())
-
-    def _delete(self, id: str) -> None:
-        self.imported_count += 1
-        reason = f"removed from {self._path}"
-        self._memories.update(
-            id, "deleted", self._change, state=MemoryState.PRUNED, state_reason=reason, updated_at=now()
-        )
+        self._update(known.id, fields, self._path, is_conflict=is_conflict)
 
     def _import_both_sides(self, document: MemoriesDocument) -> None:
         """Import both sides of a merge conflict: theirs into the history, ours as the current text."""
@@ -282,18 +255,8 @@ def _fields(entry: MarkdownEntry) -> dict[str, Any]:
 
 
 def _memory(entry: MarkdownEntry) -> Memory:
-    at = now()
     try:
-        created = parse_timestamp(entry.created) or at
+        created = parse_timestamp(entry.created)
     except InvalidEntryError:
-        created = at
-    source = MemorySource.EXPLICIT
-    return Memory(
-        id=entry.id,
-        source=source,
-        confidence=INITIAL_CONFIDENCE[source],
-        created_at=created,
-        updated_at=at,
-        verified_at=at,
-        **_fields(entry),
-    )
+        created = ""
+    return new_memory(entry.id, created, _fields(entry))

@@ -27,7 +27,8 @@ class FileProblem:
 
 def check_memories_file(root: Path, stored: Stored) -> Iterator[FileProblem]:
     """Yield the problems of the markdown memories file."""
-    from ralph.formats.memories_md import SECTION_HEADINGS, header_id, parse_document
+    from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
+    from ralph.formats.memories_md import header_id
     from ralph.formats.sync.disk import (
         MEMORIES_PATH,
         OLD_MEMORIES_PATH,

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ralph.core.paging import Page
 from ralph.core.records import Memory, MemoryEvent, now, replace
 from ralph.formats.memories_json import EXPORT_VERSION, export_fields
-from ralph.formats.memory_files import ImportFormat
-from ralph.memory.import_export import ImportResult, states_in
+from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, export_formats, import_formats
+from ralph.memory.import_export import ImportResult
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.web.api.filters import MemoryFilters, memory_filter_from, selected_project
 from ralph.web.endpoints import EndpointGroup, Listing, RequestBody, ResponseChunk, encode_json
 from ralph.web.problems import InvalidValueError
+
+if TYPE_CHECKING:
+    ImportFormat: TypeAlias = str
+    ExportFormat: TypeAlias = str
+else:
+    ImportFormat = Literal[(*import_formats(), UNKNOWN_FORMAT)]
+    ExportFormat = Literal[tuple(name for name in export_formats() if not FORMATS[name].is_directory)]
 
 calls = EndpointGroup("memories")
 
@@ -73,7 +80,7 @@ class MemoryImportRequest(RequestBody):
     text: Annotated[str, Meta(min_length=1, description="Contents of the file: JSON, CSV, Markdown, …")]
     name: Annotated[str, Meta(max_length=MAX_IMPORT_NAME_CHARS, description="Name of the file.")] = "import"
     stage: Annotated[bool, Meta(description="Stage the memories for review.")] = False
-    format: Annotated[ImportFormat, Meta(description="`unknown` detects the format.")] = ImportFormat.UNKNOWN
+    format: Annotated[ImportFormat, Meta(description="`unknown` detects the format.")] = UNKNOWN_FORMAT
     force: Annotated[bool, Meta(description="Import despite a checksum mismatch.")] = False
 
 
@@ -115,7 +122,7 @@ class ExportQuery(MemoryFilters):
     """Filters and format of an export."""
 
     format: Annotated[
-        Literal["json", "bundle", "csv", "markdown", "learnings", "staging"],
+        ExportFormat,
         Meta(description="`json` is the published format, version 1; the others are text. `bundle` has the history."),
     ] = "json"
 
@@ -140,7 +147,7 @@ def export_memories(project: Project, name: str, query: ExportQuery) -> Response
 
 def _filters(target: Project, query: ExportQuery) -> MemoryFilter:
     filters = memory_filter_from(target, query)
-    return filters if query.state else replace(filters, states=states_in(query.format))
+    return filters if query.state else replace(filters, states=FORMATS[query.format].exported_states)
 
 
 class _Bundle:
@@ -206,13 +213,15 @@ def _export_piece(
 @calls.post("/api/projects/{project}/memories/import")
 def import_memories(project: Project, name: str, body: MemoryImportRequest) -> ImportSummary:
     """Import memories from a file of any supported format; importing it again changes nothing."""
-    form = None if body.format is ImportFormat.UNKNOWN else body.format
+    form = None if body.format == UNKNOWN_FORMAT else body.format
     result = selected_project(project, name).transfer.import_text(
         body.text, body.name, stage=body.stage, force=body.force, format=form
     )
     counts = {one: getattr(result, one) for one in _COUNTS}
     if result.problems and not any(counts.values()):
-        raise InvalidValueError(f"text: {result.problems[0].why}")
+        problem = result.problems[0]
+        hint = " Set `force` to import it anyway." if problem.needs_force else ""
+        raise InvalidValueError(f"text: {problem.why}{hint}")
     return _outcome(result, counts)
 
 

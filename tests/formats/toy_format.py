@@ -1,0 +1,29 @@
+"""A file format in a module of its own: the reader and writer of the worked example in the contributor guide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ralph.core.records import Memory
+from ralph.formats.detection import FileSample
+from ralph.formats.imported import imported_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.formats.imported import Reading
+
+
+def is_toy(sample: FileSample) -> bool:
+    """Return whether a file starts with the mark of the format."""
+    return sample.text.startswith("!toy")
+
+
+def read_toy(text: str, at: str) -> Reading:
+    """Return a memory for every line `type: text`."""
+    lines = [line.partition(": ") for line in text.splitlines() if ": " in line]
+    return tuple(imported_memory(kind=kind, body=body, at=at) for kind, _, body in lines), ()
+
+
+def write_toy(memories: Iterable[Memory]) -> str:
+    """Return one line per memory."""
+    return "!toy\n" + "".join(f"{memory.kind}: {memory.body}\n" for memory in memories)
