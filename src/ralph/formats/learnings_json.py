@@ -10,7 +10,8 @@ import math
 
 from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import Memory
-from ralph.core.text import REDACTED, clean, one_line, redact, sanitize
+from ralph.core.redaction import REDACTED, redact
+from ralph.core.text import clean, one_line, sanitize
 from ralph.formats.imported import (
     InvalidEntryError,
     convert_entries,

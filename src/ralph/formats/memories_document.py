@@ -6,6 +6,7 @@ import re
 from itertools import accumulate, pairwise
 
 from ralph.core.markdown import blank_code_blocks
+from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.records import record, replace
 from ralph.formats.planned import ReadProblem, quote_excerpt
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     Metadata = tuple[tuple[str, ...], str, list[str]]
     """Tags, date and unknown parts."""
 
-SECTION_HEADINGS = {"pattern": "Patterns", "decision": "Decisions", "fix": "Fixes", "context": "Context"}
+SECTION_HEADINGS = {
+    one.name: one.heading for one in sorted(MEMORY_TYPES.values(), key=lambda one: one.file_section) if one.file_section
+}
 """Headings of the sections, by memory type."""
 DEFAULT_KIND = "pattern"
 """Type of entries before the first section."""

@@ -10,7 +10,8 @@ import re
 
 from ralph.core.limits import MAX_TITLE_LENGTH
 from ralph.core.markdown import NESTING_COLUMNS, match_fence
-from ralph.core.text import REDACTED, extract_title, one_line, sanitize
+from ralph.core.redaction import REDACTED
+from ralph.core.text import extract_title, one_line, sanitize
 from ralph.formats.imported import InvalidEntryError, imported_memory, parse_timestamp
 from ralph.formats.markdown_sections import MAX_HEADING_CHARS, parse_items, parse_sections
 from ralph.formats.planned import ReadProblem

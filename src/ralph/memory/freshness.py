@@ -109,7 +109,7 @@ def _assess(
     store: Store, directory: Path | str, paths: Collection[str] | None = None
 ) -> Iterator[tuple[Row, FileReferences, dict[str, str], str]]:
     """Yield the memories with files, each with its references, its current marks, and why it is stale."""
-    rows = store.memories.file_references(paths)
+    rows = store.memories.index.file_references(paths)
     if not rows:
         return
     named = [_named_files(row) for row in rows]

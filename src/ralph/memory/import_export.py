@@ -161,12 +161,12 @@ class ImportExport:
 
         if is_store(path):
             with open_copy(path) as other:
-                return [self.import_memories(other.memories.all_with_history(), str(path), STORE)]
+                return [self.import_memories(other.memories.history.all_with_history(), str(path), STORE)]
         other_project = self._open_project(path)
         if other_project is None:
             return self.import_path(path)
         try:
-            return [self.import_memories(other_project.memories.all_with_history(), str(path), STORE)]
+            return [self.import_memories(other_project.memories.history.all_with_history(), str(path), STORE)]
         finally:
             other_project.close()
 

@@ -317,7 +317,7 @@ class MemoryQueries:
             filter, stale = replace(filter, is_stale=False), self._current_staleness()
             if not stale:
                 return ResultList([])
-        ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
+        ordered = (self._memories.listing.oldest if oldest else self._memories.listing.newest)(filter, after)
         matching = (one for one in ordered if _is_confident(one, filter, at))
         if stale:
             matching = (replace(one, stale=stale[one.id]) for one in matching if one.id in stale)
