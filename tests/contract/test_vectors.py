@@ -23,7 +23,7 @@ from tests.postgres import Server
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}"),
+    pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed"),
 ]
 
 WHO = ("The parser", "The login page", "The mail queue", "The image scaler", "The invoice printer", "The test runner")

@@ -575,6 +575,8 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
     if args.shared:
         _list_shared(project.memory.sharing.list(filter, args.last), args)
         return
+    if args.stale:
+        project.memory.maintenance.check_staleness()
     found = project.memory.list(filter, Page(limit=args.last) if args.last else None)
     if args.format == "json":
         _print_json_list(found)

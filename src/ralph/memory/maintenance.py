@@ -10,6 +10,7 @@ from ralph.store.memories import ChangeInfo, change_id
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ralph.core.actor import Actor
     from ralph.store import Store
@@ -31,10 +32,12 @@ class Removal:
 class MemoryMaintenance:
     """Operations on all memories of a project."""
 
-    def __init__(self, store: Store, actor: Actor) -> None:
+    def __init__(self, store: Store, actor: Actor, root: Path | str | None) -> None:
+        """`root` is the directory of the files that memories name; None if they are not here."""
         self._store = store
         self._memories = store.memories
         self._actor = actor
+        self._root = root
 
     def cleanup(
         self,
@@ -104,6 +107,13 @@ class MemoryMaintenance:
 
         enable_server_search(self._store.database)
         return embed_missing(self._store, goes_on)
+
+    def check_staleness(self) -> None:
+        """Mark memories whose files have changed since, and clear the mark of those whose files are as before."""
+        if self._root is not None:
+            from ralph.memory.freshness import check_staleness
+
+            check_staleness(self._store, self._root)
 
     def verify(self) -> list[str]:
         """Return what is wrong with the stored data, one sentence each."""

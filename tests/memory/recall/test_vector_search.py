@@ -20,7 +20,7 @@ from ralph.store.memories import ChangeInfo
 from ralph.store.vectors import VectorStore, enable_server_search
 from tests.make import a_memory, remember
 
-pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}")
+pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed")
 
 TEXTS = (
     "The login form drops the session when cookies are blocked",
