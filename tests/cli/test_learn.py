@@ -171,6 +171,30 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert "too vague" in table[1]
 
 
+def test_a_task_shows_the_estimate_of_its_type_and_difficulty(here: Path, ralph: Ralph) -> None:
+    for complexity, confidence in (("low", 0.4), ("low", 0.6), ("medium", 0.9)):
+        stage(
+            here,
+            f"{complexity} {confidence}",
+            kind="estimate",
+            task_type="refactor",
+            content=json.dumps({"complexity": complexity}),
+            confidence=confidence,
+            state=MemoryState.ACTIVE,
+        )
+    with Project.open(here) as project:
+        task = project.tasks.add("Refactor the parser").id
+        other = project.tasks.add("Write the guide").id
+        best, low = project.memory.estimate("refactor"), project.memory.estimate("refactor", "low")
+
+        assert best is not None
+        assert low is not None
+        assert (best.title, low.title) == ("medium 0.9", "low 0.6")
+        assert project.memory.estimate("refactor", "high") is None
+    assert "  Estimate: medium 0.9\n" in ralph("show", task, noun="task").out
+    assert "Estimate" not in ralph("show", other, noun="task").out
+
+
 def test_an_estimate_that_waits_says_what_for(here: Path, ralph: Ralph) -> None:
     content = '{"factor": "x", "recommendedIterations": 3, "averageTimePerIteration": 60, "sampleSize": 1}'
     stage(here, "Tests take 3 iterations", kind="estimate", content=content, task_type="bugfix", confidence=0.2)

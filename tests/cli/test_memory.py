@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.memory import IMPORT_FORMATS, RANKERS
+from ralph.cli.memory import IMPORT_FORMATS
 from ralph.formats.memory_files import ImportFormat
-from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from tests.cli.ran import Ralph, Ran, run
@@ -329,8 +328,7 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     assert "--all" not in all_.out
 
 
-def test_rankers_and_formats_are_those_there_are() -> None:
-    assert set(RANKERS) == set(PROFILES)
+def test_formats_are_those_there_are() -> None:
     assert {*IMPORT_FORMATS, "unknown"} == set(ImportFormat)
 
 

@@ -21,6 +21,7 @@ from ralph.core.errors import UsageError
 from ralph.core.paging import Page
 from ralph.core.records import MEMORY_KINDS, MemorySource, MemoryState
 from ralph.core.text import one_line, sanitize
+from ralph.memory.recall.rankers import RANKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _WRITE_ACTIONS = (
 """Actions that change memories. They fail if the memory files cannot be updated."""
 DEFAULT_CLEANUP_DAYS = 90
 """Default of `cleanup --older-than`, in days."""
-RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
 IMPORT_FORMATS = (
     "bundle",
     "json",
@@ -117,7 +117,7 @@ def _add_entries(action: Adder) -> None:
     )
     _add_filters(sub)
     sub.add_argument("--all", action="store_true", help=f"show all matches, not only the best {DEFAULT_SEARCH_LIMIT}")
-    sub.add_argument("--ranker", choices=RANKERS, help="use another ranking formula")
+    sub.add_argument("--ranker", choices=tuple(RANKERS), help="use another ranking formula")
     sub.add_argument(
         "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
     )

@@ -21,7 +21,7 @@ from ralph.memory.capture.episodes import run_histories
 from ralph.memory.capture.promotion import learn_from_histories
 from ralph.memory.consolidation import consolidate_memories, retire_memories
 from ralph.memory.freshness import check_staleness
-from ralph.memory.recall.background import EmbeddingThread
+from ralph.memory.recall.vector_search import EmbeddingThread
 from ralph.store.memories import ChangeInfo
 
 if TYPE_CHECKING:
