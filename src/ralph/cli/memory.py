@@ -134,7 +134,7 @@ def _add_entries(action: Adder) -> None:
     )
     sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
     sub.add_argument(
-        "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
+        "--stale", action="store_true", help="only memories whose files have changed or been deleted since"
     )
     _add_text_format(sub)
 
