@@ -576,7 +576,7 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
         _list_shared(project.memory.sharing.list(filter, args.last), args)
         return
     if args.stale:
-        project.memory.maintenance.check_staleness()
+        project.memory.maintenance.update_staleness()
     found = project.memory.list(filter, Page(limit=args.last) if args.last else None)
     if args.format == "json":
         _print_json_list(found)

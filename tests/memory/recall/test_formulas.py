@@ -10,7 +10,7 @@ from ralph.core.records import Memory
 from ralph.memory.recall.formulas import paths_overlap
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rankers import RANKERS
-from ralph.memory.recall.render_learnings import render_knowledge_base
+from ralph.memory.recall.render import render_knowledge_base
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
