@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ralph.core.actor import PERSON
 from ralph.core.errors import ConflictError, NotFoundError, RalphError, UsageError
 from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, replace
-from ralph.memory.sharing import import_shared, share
+from ralph.memory.sharing import SharingService, import_shared
 from ralph.project import Project
 from ralph.store import Store
 from ralph.store.memories import ChangeInfo
@@ -248,7 +249,7 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
     def share_all(project: Project) -> None:
         store = stores[project]()
         for id in memories[project]:
-            share(store, [id], "person")
+            SharingService(store, PERSON).share(id)
         store.close()
 
     threads = [threading.Thread(target=share_all, args=(project,)) for project in memories]
