@@ -11,7 +11,7 @@ from ralph.core.records import Memory as Kept
 from ralph.core.records import MemorySource
 from ralph.memory.lifecycle.task_type import classify_objective
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.rankers import PROFILES
+from ralph.memory.recall.rankers import RANKERS as FORMULAS
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.workspace import init_project
@@ -82,7 +82,7 @@ class Profile(Ralph):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._rank = PROFILES[name]
+        self._rank = FORMULAS[name].rank
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
         """Give ids, best first."""
@@ -104,5 +104,5 @@ def _context(query: Query) -> RecallContext:
 RANKERS = {
     "ralph": Ralph,
     "ralph+meaning": RalphWithMeaning,
-    **{f"ralph:{name}": partial(Profile, name) for name in PROFILES},
+    **{f"ralph:{name}": partial(Profile, name) for name in FORMULAS},
 }

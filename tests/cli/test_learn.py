@@ -99,7 +99,7 @@ def test_the_latest_run_is_learned_from_unless_another_is_named(here: Path, ralp
     named = ralph("extract", "--run", told["source"])
 
     assert nothing.code == 1
-    assert "ralph run" in nothing.err
+    assert nothing.error == "no-run"
     assert ran.code == named.code == 0
     assert told["source"].startswith("run-")
     assert ralph("extract", "--run", "run-nobody").code == 1
@@ -118,23 +118,21 @@ def test_a_handover_is_learned_from(ralph: Ralph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "error"),
     [
-        (("extract", "--from", "explorer"), "must be used together"),
-        (("extract", "--run", "run-1", "--state", "-"), "only one source"),
-        (("extract", "notes.md"), "Cannot tell what notes.md is"),
-        (("extract", "--state", "no-such-file"), "Cannot read no-such-file"),
-        (("extract", "--state", "-"), "standard input cannot be learned from"),
-        (("review",), "A review needs a terminal"),
-        (("clear",), "Use --yes"),
-        (("list", "--status", "lost"), "invalid choice"),
+        (("extract", "--from", "explorer"), "invalid-usage"),
+        (("extract", "--run", "run-1", "--state", "-"), "invalid-usage"),
+        (("extract", "notes.md"), "invalid-usage"),
+        (("extract", "--state", "no-such-file"), "invalid-usage"),
+        (("extract", "--state", "-"), "unreadable-state"),
+        (("review",), "no-terminal"),
+        (("clear",), "no-terminal"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[str, ...], error: str) -> None:
     ran = ralph(*words)
 
-    assert ran.code == 2
-    assert said in ran.err
+    assert (ran.code, ran.error) == (2, error)
     assert ran.err.count("\n") == 1
 
 
@@ -167,10 +165,34 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert listed("--status", "validated") == [validated]
     assert listed("--status", "rejected") == [rejected]
     assert listed("--status", "quarantined") == [held]
-    assert listed("--status", "all") == [pending, validated, held, rejected]
+    assert listed("--status", "all") == [pending, validated, rejected, held]
     table = ralph("list", "--status", "rejected").out.splitlines()
     assert table[0].split() == ["ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"]
     assert "too vague" in table[1]
+
+
+def test_a_task_shows_the_estimate_of_its_type_and_difficulty(here: Path, ralph: Ralph) -> None:
+    for complexity, confidence in (("low", 0.4), ("low", 0.6), ("medium", 0.9)):
+        stage(
+            here,
+            f"{complexity} {confidence}",
+            kind="estimate",
+            task_type="refactor",
+            content=json.dumps({"complexity": complexity}),
+            confidence=confidence,
+            state=MemoryState.ACTIVE,
+        )
+    with Project.open(here) as project:
+        task = project.tasks.add("Refactor the parser").id
+        other = project.tasks.add("Write the guide").id
+        best, low = project.memory.estimate("refactor"), project.memory.estimate("refactor", "low")
+
+        assert best is not None
+        assert low is not None
+        assert (best.title, low.title) == ("medium 0.9", "low 0.6")
+        assert project.memory.estimate("refactor", "high") is None
+    assert "  Estimate: medium 0.9\n" in ralph("show", task, noun="task").out
+    assert "Estimate" not in ralph("show", other, noun="task").out
 
 
 def test_an_estimate_that_waits_says_what_for(here: Path, ralph: Ralph) -> None:
@@ -204,7 +226,7 @@ def test_only_the_named_are_promoted(here: Path, ralph: Ralph) -> None:
     assert ran.out == "1 learning promoted, 1 left in the staging area.\n"
     assert [one["id"] for one in ralph("list", "--format", "json").json] == [first]
     assert ralph("promote", second).code == 1
-    assert ralph("promote", "mem-1-aaaa").err == "Error: Memory not found: mem-1-aaaa\n"
+    assert ralph("promote", "mem-1-aaaa").error == "memory-not-found"
 
 
 # --- review and clear ------------------------------------------------------------------------

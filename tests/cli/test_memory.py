@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.memory import RANKERS
-from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from tests.cli.ran import Ralph, Ran, run
@@ -120,44 +118,54 @@ def test_an_agent_cannot_bring_back_what_a_person_deleted(ralph: Ralph, monkeypa
     again = ralph("add", "Never use tabs", "-t", "fix")
 
     assert said.code == 1
-    assert "A person has deleted this" in said.err
-    assert said.err.count("\n") == 1
+    assert said.error == "deleted-by-person"
     assert "No memories yet" in listed
     assert (again.code, id in again.out) == (0, True)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "error"),
     [
-        (("add",), "Pass the text of the memory"),
-        (("add", "x", "--content", "y"), "exactly once"),
-        (("add", "   "), "content is empty"),
-        (("add", "\u200b\x1b[31m"), "content is empty"),
-        (("add", "x" * 100_001), "100,000 characters"),
-        (("add", "x", "-t", "two words"), "no type of memory"),
-        (("add", "x", "--confidence", "nan"), "a number from 0 to 1, not 'nan'"),
-        (("add", "x", "--confidence", "1.5"), "a number from 0 to 1"),
-        (("search", "x", "--after", "yesterday"), "a date like 2025-01-31, not 'yesterday'"),
-        (("search", "x", "--before", ""), "a date like 2025-01-31"),
-        (("search", "x", "--min-confidence", "inf"), "a number from 0 to 1"),
-        (("search", "x", "--ranker", "best"), "invalid choice: 'best'"),
-        (("list", "--last", "0"), "must be 1 or more"),
-        (("list", "--state", "lost"), "invalid choice"),
-        (("prime", "--budget", "-1"), "must be an integer"),
-        (("edit", "mem-1-aaaa"), "Nothing to change"),
-        (("import", "no-such-file"), "No such file or directory: no-such-file"),
-        (("import", ".", "--from", "nonsense"), "invalid choice"),
-        (("export", "--format", "knowledge"), "Use --to"),
-        (("watch", "--for", "soon"), "must be an integer"),
+        (("add",), "invalid-usage"),
+        (("add", "x", "--content", "y"), "invalid-usage"),
+        (("add", "   "), "empty-content"),
+        (("add", "\u200b\x1b[31m"), "empty-content"),
+        (("add", "x" * 100_001), "memory-too-long"),
+        (("add", "x", "-t", "two words"), "invalid-memory-type"),
+        (("edit", "mem-1-aaaa"), "invalid-usage"),
+        (("import", "no-such-file"), "invalid-usage"),
+        (("export", "--format", "knowledge"), "invalid-usage"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[str, ...], error: str) -> None:
     ran = ralph(*words)
 
-    assert ran.code == 2
-    assert said in ran.err
+    assert (ran.code, ran.error, ran.out) == (2, error, "")
     assert ran.err.count("\n") == 1
-    assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "x", "--confidence", "nan"),
+        ("add", "x", "--confidence", "1.5"),
+        ("search", "x", "--after", "yesterday"),
+        ("search", "x", "--before", ""),
+        ("search", "x", "--min-confidence", "inf"),
+        ("search", "x", "--ranker", "best"),
+        ("list", "--last", "0"),
+        ("list", "--state", "lost"),
+        ("prime", "--budget", "-1"),
+        ("import", ".", "--from", "nonsense"),
+        ("watch", "--for", "soon"),
+    ],
+)
+def test_an_invalid_value_names_its_option(ralph: Ralph, words: tuple[str, ...]) -> None:
+    ran = ralph(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"Error: {words[-2]}: ")
+    assert ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +185,7 @@ def test_an_unknown_id_is_one_sentence_and_exit_code_1(ralph: Ralph, words: tupl
 
     assert ran.code == 1
     noun = "Change" if words[1].startswith("chg-") else "Memory"
-    assert ran.err == f"Error: {noun} not found: {words[1]}\n"
+    assert ran.error == f"{noun.lower()}-not-found"
 
 
 def test_the_project_may_be_named(here: Path, ralph: Ralph) -> None:
@@ -195,12 +203,12 @@ def test_another_project_of_the_database_is_worked_on_by_its_name(
 
     id = remember(ralph, "Only there", "--project", "other")
 
-    assert "Project not found: elsewhere. See: ralph project list" in ralph("list", "--project", "elsewhere").err
+    assert ralph("list", "--project", "elsewhere").error == "project-not-found"
     assert ids(ralph("list", "--format", "json")) == []
     assert ids(ralph("list", "--project", "other", "--format", "json")) == [id]
     assert not (here / ".agent/memories.md").exists() or "Only there" not in (here / ".agent/memories.md").read_text()
     monkeypatch.setenv("RALPH_SESSION", "1")
-    assert "for a person to decide" in ralph("list", "--project", "other").err
+    assert ralph("list", "--project", "other").error == "person-required"
 
 
 def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_back(
@@ -224,7 +232,7 @@ def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_ba
     history = ralph("history", id, "--format", "json", *there).json
     assert [one["what"] for one in history] == ["added", "edited", "confirmed", "deleted", "undone"]
     assert "Only there" in ralph("why", id, *there).out
-    assert "Task not found" in ralph("why", id, "--task", task, *there).err
+    assert ralph("why", id, "--task", task, *there).error == "task-not-found"
     assert ralph("stats", "--format", "json", *there).json["total"] == 1
     assert ralph("verify", *there).code == 0
     assert "Only there" in ralph("prime", *there).out
@@ -234,7 +242,7 @@ def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_ba
     assert cleared.out.endswith(" --project 'the other'\n"), cleared.err
     for action in ("show", "edit", "confirm", "delete", "history", "undo", "why", "share"):
         words = ("--content", "x") if action == "edit" else ()
-        assert "Memory not found" in ralph(action, id, *words).err, action
+        assert ralph(action, id, *words).error == "memory-not-found", action
     with Project.open(here) as project:
         assert project.open_other("the other").memory.get(id).seen == ""  # the file here is another one
 
@@ -253,7 +261,7 @@ def test_how_sure_a_memory_was_is_shown_over_time(ralph: Ralph) -> None:
     ]
     assert table[0].split() == ["WHEN", "CONF", "WHAT"]
     assert [line.split()[2] for line in table[1:]] == ["0.40", "0.90", "0.90"]
-    assert "Memory not found" in ralph("history", "mem-none", "--confidence").err
+    assert ralph("history", "mem-none", "--confidence").error == "memory-not-found"
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: Path, ralph: Ralph) -> None:
@@ -318,8 +326,6 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     assert "--all" not in all_.out
 
 
-def test_rankers_are_those_there_are() -> None:
-    assert set(RANKERS) == set(PROFILES)
 
 
 @pytest.mark.parametrize("query", ['"', "a OR (b", "* NEAR/2", "%_\\", "'; DROP TABLE memory", "é" * 500, "-", "AND"])
@@ -471,7 +477,7 @@ def test_an_emptied_text_is_refused(ralph: Ralph) -> None:
     ran = ralph("edit", id, "--content", " ")
 
     assert ran.code == 2
-    assert "To remove it, delete it." in ran.err
+    assert ran.error == "empty-content"
 
 
 def test_delete_says_what_went_and_how_to_undo_it(here: Path, ralph: Ralph) -> None:
@@ -495,7 +501,7 @@ def test_several_are_deleted_and_brought_back_together_or_not_at_all(ralph: Ralp
     ran = ralph("delete", first, second)
     undone = ralph("undo", ran.out.split()[-1])
 
-    assert (refused.code, refused.err) == (1, "Error: Memory not found: mem-1-aaaa\n")
+    assert (refused.code, refused.error) == (1, "memory-not-found")
     assert kept == [second, first]
     assert re.search(r"To undo: ralph memory undo chg-[0-9a-f]{8}\n$", ran.out)
     assert undone.out.count("is active") == 2
@@ -576,7 +582,7 @@ def test_init_makes_the_file_once(here: Path, ralph: Ralph) -> None:
 
     assert first.out == "Memories file created: .agent/memories.md\n"
     assert second.code == 1
-    assert "ralph memory init --force" in second.err
+    assert second.error == "file-exists"
     assert forced.code == 0
     text = (here / ".agent/memories.md").read_text()
     assert ("My notes." in text, "> Mine" in text) == (False, True)
@@ -652,7 +658,7 @@ def test_a_large_cleanup_needs_a_yes(ralph: Ralph) -> None:
     done = ralph("cleanup", "--unused", "--yes")
 
     assert refused.code == 1
-    assert "say --yes" in refused.err
+    assert refused.error == "confirmation-required"
     assert left == 8
     assert "8 of 8 memories deleted" in done.out
 
@@ -1088,7 +1094,8 @@ def test_an_unknown_type_is_refused_with_a_better_one(ralph: Ralph, words: tuple
     ran = ralph(*words, "--type", "patern")
 
     assert ran.code == 2
-    assert ran.err.endswith("Did you mean pattern?\n")
+    assert ran.error == "unknown-memory-type"
+    assert "pattern" in ran.err.split("?")[-2]
     assert ralph(*words, "--type", "fix,tool_usage").code == 0
 
 
@@ -1171,7 +1178,7 @@ def test_prime_loads_little(here: Path, ralph: Ralph) -> None:
 
     loaded = set(done.stderr.split())
     assert "> Docker first" in done.stdout
-    readers = {name for name in loaded if name.startswith("ralph.formats.")}
-    assert readers == {f"ralph.formats.sync{name}" for name in ("", ".disk", ".location")}
-    assert not {name for name in loaded if name.startswith("ralph.loop")}
+    # Changed files are looked for, but nothing is parsed.
+    sync = {"ralph.formats", "ralph.formats.sync", "ralph.formats.sync.disk", "ralph.formats.sync.location"}
+    assert {name for name in loaded if name.startswith(("ralph.formats", "ralph.loop"))} <= sync
     assert loaded & {"yaml", "subprocess", "dataclasses", "inspect", "csv", "tempfile"} == set()

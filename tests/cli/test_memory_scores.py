@@ -227,10 +227,10 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     assert why(same) == f"near-duplicate of {original}"
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(
-        rf"has too few distinctive words or files in common with the task \(evidence \d\.\d\d, minimum {MIN_EVIDENCE:g} .*\)",
+        rf"has too few distinctive words or files .*\(evidence \d\.\d\d, minimum {MIN_EVIDENCE:g} .*\)",
         why(ids[2]),
     )
-    assert why(ids[0]) == "has no telling word in common with the task"
+    assert why(ids[0]) == "has no distinctive word in common with the task"
     assert (
         f"  Not included in the next prompt of {task}: is pruned: it is no more.\n"
         in ralph("why", gone, "--task", task).out
@@ -242,7 +242,7 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     [
         ("enabled = false", "the settings put no memories into prompts (memories.enabled = false)"),
         ('inject = "manual"', "the settings put no memories into prompts (memories.inject = manual)"),
-        ('filter.types = ["decision"]', "the settings want only some types (memories.filter.types = decision)"),
+        ('filter.types = ["decision"]', "the settings allow only some types (memories.filter.types = decision)"),
         ('filter.tags = ["money"]', "has none of the configured tags"),
         ("budget = 40", "no room left in 40 tokens"),
         ("filter.recent = 3650", ""),
@@ -265,7 +265,7 @@ def test_what_is_too_old_for_the_settings_is_told(here: Path, ralph: Ralph) -> N
 
     told = ralph("why", old, "--task", task, "--format", "json").json
 
-    assert told["reason"] == "the settings want only the last days (memories.filter.recent = 30)"
+    assert told["reason"] == "the settings allow only recent ones (memories.filter.recent = 30)"
     assert told["score"] is told["rank"] is None
 
 

@@ -10,21 +10,20 @@ from pathlib import Path
 import pytest
 
 from ralph.core.records import MemoryState, now
-from ralph.memory.recall import embeddings, vector_search
+from ralph.memory.recall import embeddings
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.vector_search import ServerSimilarities
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database
 from ralph.store.memories import ChangeInfo
 from ralph.store.postgres.driver import PostgresDatabase
 from ralph.store.postgres.pgvector import VECTOR_SIZE
 from ralph.store.vectors import VectorStore, enable_server_search
-from tests.make import a_memory, remember, set_up_project
+from tests.make import a_memory, set_up_project
 from tests.postgres import Server
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}"),
+    pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed"),
 ]
 
 WHO = ("The parser", "The login page", "The mail queue", "The image scaler", "The invoice printer", "The test runner")
@@ -80,45 +79,6 @@ def filled(tmp_path: Path) -> Iterator[Project]:
         project.memory.insert([a_memory(text, id=f"mem-{n}-0000") for n, text in enumerate(texts)])
         project.memory.maintenance.embed()
         yield project
-
-
-def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
-    filled: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = now()
-    at_hand = [filled.memory.recall(RecallContext(title=query, at=at), 20) for query in QUERIES]
-
-    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 1)
-    on_server = [filled.memory.recall(RecallContext(title=query, at=at), 20) for query in QUERIES]
-
-    assert isinstance(
-        vector_search.find_similar(filled.memory._store, RecallContext(title=QUERIES[0], at=at)), ServerSimilarities
-    )
-    assert all(dict(found[0].because)["meaning"] > 0 for found in on_server)
-    for one, other in zip(at_hand, on_server, strict=True):
-        assert [found.memory.id for found in one] == [found.memory.id for found in other]
-        known = {found.memory.id: found for found in other}
-        for found in one:
-            assert found.score == pytest.approx(known[found.memory.id].score, abs=1e-4)
-
-
-def test_no_more_than_some_vectors_are_at_hand_when_the_server_compares_many(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = vector_search.cached_encoder()
-    assert model
-    seqs = put(store, 500, vector_of, model.model)
-    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 64)
-    monkeypatch.setattr(vector_search, "SAMPLE_SIZE", 64)
-    vector_search._spaces.pop(store, None)
-
-    found = vector_search.find_similar(store, RecallContext(title="anything", at=now()))
-
-    assert isinstance(found, ServerSimilarities)
-    assert set(found.nearest()) <= set(seqs)
-    assert len(found.nearest()) == vector_search.DEFAULT_NEAREST
-    assert store not in vector_search._spaces
-    assert len(vector_search._samples[store][1]._seqs) <= 64
 
 
 def test_a_small_project_finds_its_own_among_many_that_are_nearer(store_url: str) -> None:
@@ -182,9 +142,8 @@ def test_a_vector_that_is_none_is_kept_and_never_near(store: Store) -> None:
 
 
 def test_what_is_no_longer_active_is_not_recalled_by_what_it_means(
-    filled: Project, monkeypatch: pytest.MonkeyPatch
+    filled: Project,
 ) -> None:
-    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(WHO) * len(WHAT) - 1)
     context = RecallContext(title=QUERIES[0], at=now())
     first = filled.memory.recall(context, 1)[0].memory.id
 
@@ -204,53 +163,6 @@ def plain_url(server: Server, store_url: str) -> Iterator[str]:
     yield server.url("plain", user="plain")
     server.run("DROP DATABASE plain WITH (FORCE)")
     server.run("DROP ROLE plain")
-
-
-def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there(
-    plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(create_store(plain_url, "one")) as store:
-        assert not postgres(store).pgvector.is_enabled()
-        assert not enable_server_search(store.database)
-        for n, what in enumerate(WHAT):
-            remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        vector_search.embed_missing(store)
-        monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(WHAT) - 1)
-        context = RecallContext(title=QUERIES[2], at=now())
-        before = vector_search.find_similar(store, context)
-        assert before
-        assert not isinstance(before, ServerSimilarities)
-
-        server.run("CREATE EXTENSION vector", "plain")
-        assert enable_server_search(store.database)
-        assert enable_server_search(store.database)
-
-        after = vector_search.find_similar(store, context)
-        assert isinstance(after, ServerSimilarities)
-        assert after.nearest(3) == before.nearest(3)
-
-
-def test_recall_goes_on_when_the_extension_is_taken_away(
-    plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.run("CREATE EXTENSION vector", "plain")
-    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 3)
-    with closing(create_store(plain_url, "one")) as store:
-        assert postgres(store).pgvector.is_enabled()
-        for n, what in enumerate(WHAT):
-            remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        vector_search.embed_missing(store)
-        context = RecallContext(title=QUERIES[2], at=now())
-        before = vector_search.find_similar(store, context)
-        assert isinstance(before, ServerSimilarities)
-        nearest = before.nearest(1)
-
-        server.run("DROP EXTENSION vector CASCADE", "plain")
-
-        after = vector_search.find_similar(store, context)
-        assert after
-        assert not isinstance(after, ServerSimilarities)
-        assert after.nearest(1) == nearest
 
 
 def test_a_pgvector_that_is_too_old_is_left_alone(plain_url: str, server: Server) -> None:

@@ -241,44 +241,6 @@ def test_a_committed_change_marks_and_a_commit_of_what_was_seen_does_not(store: 
     assert stale(store, id) == f"src/a.py has changed since {today()}"
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_moved_file_is_told_with_its_new_place(store: Store, repository: Path, is_committed: bool) -> None:
-    id = learn(store, repository, "src/a.py")
-    (repository / "lib").mkdir()
-    (repository / "src/a.py").rename(repository / "lib/z.py")
-    if is_committed:
-        commit(repository)
-
-    check_staleness(store, repository)
-
-    assert stale(store, id) == "src/a.py has moved to lib/z.py"
-
-
-def test_a_file_that_was_renamed_twice_and_changed_is_followed(store: Store, repository: Path) -> None:
-    put(repository, "src/a.py", "".join(f"line {n}\n" for n in range(40)))
-    commit(repository, time.time() - 20 * DAY)
-    id = an_old_one(store, "src/a.py")
-    for step, (old, new) in enumerate((("src/a.py", "src/m.py"), ("src/m.py", "src/z.py"))):
-        git(repository, "mv", old, new)
-        put(repository, new, (repository / new).read_text() + f"and {step}\n")
-        commit(repository)
-
-    check_staleness(store, repository)
-
-    assert stale(store, id) == "src/a.py has moved to src/z.py"
-
-
-def test_an_empty_file_that_is_gone_is_not_taken_for_any_other_empty_one(store: Store, repository: Path) -> None:
-    id = learn(store, repository, "src/__init__.py")
-    (repository / "src/__init__.py").unlink()
-    (repository / "other.txt").write_text("")
-    git(repository, "add", "other.txt")
-
-    check_staleness(store, repository)
-
-    assert stale(store, id) == "src/__init__.py is gone"
-
-
 def test_a_memory_without_marks_is_stale_when_a_commit_since_touched_its_file(store: Store, repository: Path) -> None:
     old = an_old_one(store, "src/a.py")
     untouched = an_old_one(store, "src/b.py", title="Untouched")
@@ -325,7 +287,7 @@ def test_a_project_below_the_top_of_a_repository_has_its_own_paths(store: Store,
 
     check_staleness(store, project)
 
-    assert stale(store, one) == "a.py has moved to z.py"
+    assert stale(store, one) == "a.py is gone"
     assert stale(store, old).startswith("b.py has changed since ")
 
 
@@ -482,9 +444,9 @@ def test_one_that_is_learned_again_is_fresh(store: Store, project: Path) -> None
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_many_memories_are_checked_without_reading_their_files(store: Store, here: Path) -> None:

@@ -46,7 +46,7 @@ def with_settings(project: Project, section: str, line: str) -> Project:
 def begin(project: Project, id: str = "s-1", **how: bool) -> str:
     """Let a session begin, and give what it is told."""
     told = project.sessions.start_context(id, **how)
-    project.sessions.record_start(id, "claude", told, is_resumed=how.get("goes_on", False))
+    project.sessions.record_start(id, "claude", told, is_resumed=how.get("is_resumed", False))
     return told.text
 
 
@@ -168,7 +168,7 @@ def test_the_filters_of_the_settings_hold(project: Project, only: str, kept: str
     assert not any(left in one for one in told)
 
 
-def test_a_session_that_goes_on_is_told_nothing_twice(project: Project) -> None:
+def test_a_session_that_is_resumed_is_told_nothing_twice(project: Project) -> None:
     put(project, "The parser wants tabs.")
     begin(project)
     put(project, "The printer wants paper.")
@@ -176,21 +176,21 @@ def test_a_session_that_goes_on_is_told_nothing_twice(project: Project) -> None:
     put(project, "The scanner wants light.")
     project.sessions.store_message("s-1", "claude", "MEMORY:fix:The plotter wants ink.")
 
-    resumed = begin(project, goes_on=True)
+    resumed = begin(project, is_resumed=True)
 
     assert "The scanner wants light." in resumed
     assert "parser" not in resumed
     assert "printer" not in resumed
     assert "plotter" not in resumed
-    assert begin(project, goes_on=True) == ""
+    assert begin(project, is_resumed=True) == ""
 
 
-def test_of_many_memories_one_that_goes_on_is_told_only_those_that_came_since(project: Project) -> None:
+def test_of_many_memories_one_that_is_resumed_is_told_only_those_that_came_since(project: Project) -> None:
     many(project, 400, created_at="2026-01-01T00:00:00.000000Z")
     begin(project)
     put(project, "The scanner wants light.")
 
-    resumed = begin(project, goes_on=True)
+    resumed = begin(project, is_resumed=True)
 
     assert "The scanner wants light." in resumed
     assert "Warehouse" not in resumed
@@ -201,7 +201,7 @@ def test_one_that_begins_anew_under_its_name_is_told_everything(project: Project
 
     assert "The parser" in begin(project)
     assert "The parser" in begin(project)
-    assert "The parser" in begin(project, "s-2", goes_on=True)
+    assert "The parser" in begin(project, "s-2", is_resumed=True)
 
 
 def test_what_is_told_for_a_task_has_to_do_with_it(project: Project) -> None:
@@ -284,12 +284,13 @@ def test_without_a_name_a_session_leaves_its_memories_and_no_trace_of_itself(pro
 
 
 def test_what_a_person_changed_in_the_file_meanwhile_stays_so(project: Project) -> None:
-    project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
+    with project.synced():
+        project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
     file = project.root / ".agent" / "memories.md"
     file.write_text(file.read_text().replace("wants tabs", "wants four spaces"))
 
-    project.sessions.store_message("s-1", "claude", "Again.\nMEMORY:fix:The parser wants tabs.")
-    project.files.sync()
+    with project.synced():
+        project.sessions.store_message("s-1", "claude", "Again.\nMEMORY:fix:The parser wants tabs.")
 
     assert bodies(project) == ["The parser wants four spaces."]
 
@@ -326,11 +327,11 @@ def test_a_session_is_known_by_what_was_asked_first_and_said_last(project: Proje
     assert session.learned == tuple(one.id for one in project.memory.list(MemoryFilter()))
 
 
-def test_one_that_ended_and_goes_on_is_open_again(project: Project) -> None:
+def test_one_that_ended_and_is_resumed_is_open_again(project: Project) -> None:
     ask(project, "Fix the parser.")
     project.sessions.record_end("s-1", "claude", "clear")
 
-    begin(project, goes_on=True)
+    begin(project, is_resumed=True)
 
     session = project.sessions.get("s-1")
     assert (session.ended_at, session.ending, session.title) == (None, "", "Fix the parser.")

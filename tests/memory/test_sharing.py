@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ralph.core.actor import PERSON
 from ralph.core.errors import ConflictError, NotFoundError, RalphError, UsageError
 from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, replace
-from ralph.memory.sharing import import_shared, share
+from ralph.memory.sharing import SharingService, import_shared
 from ralph.project import Project
 from ralph.store import Store
 from ralph.store.memories import ChangeInfo
@@ -56,8 +57,14 @@ def add(project: Project, text: str, **fields: object) -> Memory:
     return project.memory.add(text, type="convention", **fields).memory  # type: ignore[arg-type]
 
 
+def received(project: Project) -> list[Memory]:
+    """Return the memories of a project after it has imported what others shared."""
+    with project.synced():
+        return project.memory.list(MemoryFilter())
+
+
 def listed(project: Project) -> list[str]:
-    return [memory.body for memory in project.memory.list(MemoryFilter())]
+    return [memory.body for memory in received(project)]
 
 
 def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
@@ -86,7 +93,7 @@ def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project,
     (kept,) = ours.memory.sharing.share(memory.id)
 
     assert (kept.what, kept.memory.body) == ("added", memory.body)
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
     assert (copy.body, copy.kind, copy.tags, copy.files) == (
         memory.body,
         "convention",
@@ -106,6 +113,7 @@ def test_what_was_shared_is_written_to_the_files_too(ours: Project, theirs: Proj
 
 def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
+    theirs.files.sync()
 
     assert [one.memory.body for one in theirs.memory.search("uv", MemoryFilter(), 5)] == ["Use uv instead of pip."]
     assert [one.body for one in theirs.memory.prime(MemoryFilter(), text="install with uv or pip")] == [
@@ -131,7 +139,7 @@ def test_what_belongs_to_the_tasks_of_a_project_does_not_go_along(ours: Project,
 
     ours.memory.sharing.share(memory.id)
 
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
     assert (copy.origin_task, copy.origin_run, copy.origin_attempt, copy.feature, copy.uses) == (None,) * 4 + (0,)
 
 
@@ -163,12 +171,12 @@ def test_what_both_know_already_is_not_kept_twice(ours: Project, theirs: Project
 
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
-    assert [one.id for one in theirs.memory.list(MemoryFilter())] == [mine.id]
+    assert [one.id for one in received(theirs)] == [mine.id]
 
 
 def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
 
     (kept,) = theirs.memory.sharing.share(copy.id)
 
@@ -241,7 +249,7 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
     def share_all(project: Project) -> None:
         store = stores[project]()
         for id in memories[project]:
-            share(store, [id], "person")
+            SharingService(store, PERSON).share(id)
         store.close()
 
     threads = [threading.Thread(target=share_all, args=(project,)) for project in memories]
@@ -260,7 +268,7 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
 def test_what_a_person_deleted_here_stays_deleted(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
     ours.memory.sharing.share(memory.id)
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
     theirs.memory.delete(copy.id)
 
     ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
@@ -340,7 +348,7 @@ def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, thei
     (kept,) = ours.memory.sharing.share(memory.id)
 
     assert kept.what == "edited"
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
     assert (before, copy.body, copy.tags) == (["Use uv instead of pip."], "Never use pip; uv is quicker.", ("speed",))
     assert whats(theirs, copy.id)[-1] == ("ralph", "edited", "shared from ours")
     assert len(ours.memory.sharing.list(MemoryFilter())) == 1
@@ -348,7 +356,8 @@ def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, thei
 
 def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_named: Open) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.sharing.share(memory.id)
+    with ours.synced():
+        ours.memory.sharing.share(memory.id)
     listed(theirs)
     theirs.memory.edit(memory.id, content="Never use pip; uv is quicker.")
 
@@ -361,9 +370,10 @@ def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_nam
 
 def test_changes_go_on_reaching_where_it_came_from(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.sharing.share(memory.id)
-    ours.memory.edit(memory.id, content="Use uv, not pip, to install.")
-    ours.memory.sharing.share(memory.id)
+    for content in ("Use uv rather than pip.", "Use uv, not pip, to install."):
+        with ours.synced():
+            ours.memory.edit(memory.id, content=content)
+            ours.memory.sharing.share(memory.id)
     listed(theirs)
 
     theirs.memory.edit(memory.id, content="Never use pip; uv is quicker.")
@@ -406,7 +416,7 @@ def test_what_is_shared_once_more_comes_back(ours: Project, theirs: Project) -> 
 
 def test_who_got_it_can_end_it(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.list(MemoryFilter())
+    (copy,) = received(theirs)
 
     theirs.memory.sharing.unshare(copy.id)
 

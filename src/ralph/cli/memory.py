@@ -22,6 +22,7 @@ from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.paging import Page
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import one_line, sanitize
+from ralph.memory.recall.rankers import RANKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ _WRITE_ACTIONS = (
 """Actions that change memories. They fail if the memory files cannot be updated."""
 DEFAULT_CLEANUP_DAYS = 90
 """Default of `cleanup --older-than`, in days."""
-RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
 
 EPILOG = """\
 Examples:
@@ -103,7 +103,7 @@ def _add_entries(action: Adder) -> None:
     )
     _add_filters(sub)
     sub.add_argument("--all", action="store_true", help=f"show all matches, not only the best {DEFAULT_SEARCH_LIMIT}")
-    sub.add_argument("--ranker", choices=RANKERS, help="use another ranking formula")
+    sub.add_argument("--ranker", choices=tuple(RANKERS), help="use another ranking formula")
     sub.add_argument(
         "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
     )
@@ -120,7 +120,7 @@ def _add_entries(action: Adder) -> None:
     )
     sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
     sub.add_argument(
-        "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
+        "--stale", action="store_true", help="only memories whose files have changed or been deleted since"
     )
     _add_text_format(sub)
 
@@ -576,6 +576,8 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
     if args.shared:
         _list_shared(project.memory.sharing.list(filter, args.last), args)
         return
+    if args.stale:
+        project.memory.maintenance.update_staleness()
     found = project.memory.list(filter, Page(limit=args.last) if args.last else None)
     if args.format == "json":
         _print_json_list(found)

@@ -16,16 +16,20 @@ from ralph.cli.output import (
 )
 from ralph.core.errors import UsageError
 from ralph.core.records import TaskStatus
+from ralph.core.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ralph.core.records import Task
+    from ralph.core.records import Memory, Task
+    from ralph.project import Project
 
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of unreadable lines that are printed."""
+_COMPLEXITY = {"trivial": "low", "easy": "low", "moderate": "medium", "hard": "high"}
+"""Complexity in estimates, by the difficulty that agents state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,9 +152,10 @@ def show(args: argparse.Namespace) -> None:
     """Show a task with its attempts."""
     with open_project(args) as project:
         view = project.tasks.get(args.id)
-    if args.format == "json":
-        print_json(view)
-        return
+        if args.format == "json":
+            print_json(view)
+            return
+        estimate = _estimate(project, view.task, view.metrics.difficulty)
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
     print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
     facts = {
@@ -165,6 +170,7 @@ def show(args: argparse.Namespace) -> None:
         "Attempts": metrics.total_attempts,
         "Failures in a row": metrics.consecutive_failures,
         "Difficulty": metrics.difficulty,
+        "Estimate": printable(one_line(estimate.body, 120)) if estimate else "",
     }
     for name, value in facts.items():
         if value:
@@ -176,6 +182,13 @@ def show(args: argparse.Namespace) -> None:
         print()
         rows = [(a.number, a.outcome or "running", f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
+
+
+def _estimate(project: Project, task: Task, difficulty: str | None) -> Memory | None:
+    """Return what earlier loops took for tasks of this type and, if an agent has rated it, this complexity."""
+    from ralph.memory.lifecycle.task_type import task_type_of
+
+    return project.memory.estimate(task_type_of(task.title, task.body), _COMPLEXITY.get(difficulty or ""))
 
 
 def _format_tasks(tasks: Sequence[Task]) -> str:

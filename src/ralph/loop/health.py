@@ -10,7 +10,7 @@ import time
 
 from ralph.core.errors import StoreError
 from ralph.core.records import timestamp
-from ralph.memory.recall.background import lower_thread_priority
+from ralph.memory.recall.vector_search import lower_thread_priority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,11 +17,10 @@ from ralph.loop.progress import progress_event
 from ralph.loop.strategy import NO_MODEL_REASON, candidate_models
 from ralph.loop.worker import Worker
 from ralph.loop.workers import RunLock
-from ralph.memory.capture.episodes import run_histories
-from ralph.memory.capture.promotion import learn_from_histories
-from ralph.memory.consolidation import consolidate_memories, retire_memories
+from ralph.memory.capture.promotion import learn_from_histories, run_histories
 from ralph.memory.freshness import check_staleness
-from ralph.memory.recall.background import EmbeddingThread
+from ralph.memory.maintenance import consolidate_memories, retire_memories
+from ralph.memory.recall.vector_search import EmbeddingThread
 from ralph.store.memories import ChangeInfo
 
 if TYPE_CHECKING:

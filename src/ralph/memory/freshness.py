@@ -13,18 +13,14 @@ from stat import S_ISDIR, S_ISREG
 from ralph.core.records import Memory, MemoryState, record, replace, timestamp
 from ralph.memory.lifecycle.staleness import (
     ABSENT_MARK,
-    EMPTY_BLOB_ID,
     FOLDER_MARK,
     MATCHED_MARK,
-    UNKNOWN_MARK,
     FileReferences,
-    PathState,
     assess_staleness,
     compile_glob,
     content_marks,
     format_marks,
     is_pattern,
-    likely_move,
     parse_marks,
     project_path,
 )
@@ -47,13 +43,8 @@ MAX_COMMITS = 3_000
 """Maximum number of commits read from the log."""
 LOG_TIMEOUT_SECONDS = 5.0
 """Timeout of reading the log, in seconds."""
-MAX_UNTRACKED = 500
-"""Maximum number of untracked files searched for a moved one."""
 MAX_WALKED = 20_000
 """Maximum number of files listed without git."""
-MAX_RENAMES = 10
-"""Maximum number of renames followed."""
-_NO_BLOB = (UNKNOWN_MARK, ABSENT_MARK, FOLDER_MARK, MATCHED_MARK)
 
 
 @record
@@ -112,7 +103,7 @@ def _assess(
     rows = store.memories.index.file_references(paths)
     if not rows:
         return
-    named = [_named_files(row) for row in rows]
+    named = [_file_references(row) for row in rows]
     here, touched = _current_state(_Folder(directory), named)
     for row, files in zip(rows, named, strict=True):
         marks, stale = assess_staleness(files, here, touched)
@@ -130,8 +121,8 @@ def confirm_memories(
 ) -> list[ChangeResult]:
     """Confirm that active memories are true for the current files, and return the confirmed ones.
 
-    A memory with a missing file is only confirmed with `also_gone`, which is up to a person. Without a directory the
-    files are not available here; their marks are recorded by the next check where they are.
+    A memory with a missing file is only confirmed with `include_missing_files`, which is up to a person. Without a
+    directory the files are not available here; their marks are recorded by the next check where they are.
     """
     memories = store.memories
     confirmed = []
@@ -150,45 +141,37 @@ def _has_lost_file(memory: Memory, fresh: Memory) -> bool:
     return any(mark == ABSENT_MARK and before.get(path, ABSENT_MARK) != ABSENT_MARK for path, mark in after.items())
 
 
-def _named_files(row: Row) -> FileReferences:
+def _file_references(row: Row) -> FileReferences:
     from ralph.core.tokenize import parse_string_list
 
-    held_at = max(row["created_at"], row["verified_at"] or "")
+    true_at = max(row["created_at"], row["verified_at"] or "")
     return FileReferences(
         files=tuple(dict.fromkeys(parse_string_list(row["files"])[:MAX_FILES])),
         marks=parse_marks(row["seen"]),
-        verified_on=held_at[:10],
-        since=max(held_at, row["updated_at"]),
+        verified_on=true_at[:10],
+        since=max(true_at, row["updated_at"]),
     )
 
 
 # --- files -------------------------------------------------------------------------------
 
 
-def _current_state(folder: _Folder, named: Sequence[FileReferences]) -> tuple[dict[str, PathState], dict[str, str]]:
-    """Return the state of each path that memories name, and when git last recorded a change where needed."""
-    recorded: dict[str, set[str | None]] = {}
+def _current_state(
+    folder: _Folder, references: Sequence[FileReferences]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the marks of each path that memories name, and when git last recorded a change where needed."""
     since: dict[str, str] = {}
-    for entry in named:
-        for path in entry.files:
-            recorded.setdefault(path, set()).add(entry.marks.get(path))
-            since[path] = min(since.get(path, entry.since), entry.since)
+    unmarked: set[str] = set()
+    for reference in references:
+        for path in reference.files:
+            since[path] = min(since.get(path, reference.since), reference.since)
+            if path not in reference.marks and not is_pattern(path):
+                unmarked.add(path)
     files = _Files(folder)
-    marks = {path: files.marks_at(path) for path in recorded}
-    here = {path: PathState(marks=path_marks) for path, path_marks in marks.items() if path_marks is not None}
-    gone = {
-        path
-        for path, entry in here.items()
-        if not entry.marks and recorded[path] != {ABSENT_MARK} and not is_pattern(path)
-    }
-    files.find_by_content({mark for path in gone for mark in recorded[path] if mark})
-    moved = {path: files.moved_to(path, recorded[path]) for path in gone}
-    uncertain = {path for path in here if None in recorded[path] and not is_pattern(path)}
-    uncertain |= {path for path, to in moved.items() if not to}
-    log = _log(folder.root, min(since[path] for path in uncertain)) if uncertain else _Log()
-    for path in gone:
-        here[path] = PathState(moved_to=moved[path] or files.renamed_to(path, log))
-    return here, {path: log.touched.get(project_path(path), "") for path in uncertain}
+    states = {path: marks for path in since if (marks := files.marks_at(path)) is not None}
+    unmarked &= states.keys()
+    changed_at = _last_changes(folder.root, min(since[path] for path in unmarked)) if unmarked else {}
+    return states, {path: changed_at.get(project_path(path), "") for path in unmarked}
 
 
 class _Files:
@@ -196,93 +179,43 @@ class _Files:
 
     def __init__(self, folder: _Folder) -> None:
         self._folder = folder
-        self._root = folder.root
-        self._paths_by_mark: dict[str, list[str]] = {}
 
     def marks_at(self, path: str) -> tuple[str, ...] | None:
         """Return the marks of a path; empty if nothing is there, None if that cannot be determined."""
         if is_pattern(path):
             return (MATCHED_MARK,) if self._has_match(path) else ()
         marks = self._folder.marks_at(path)
-        if marks == () and project_path(path) in self._skipped:
-            return (self._index[project_path(path)],)
-        return marks
+        # A sparse checkout leaves out files that still exist.
+        return None if marks == () and self._tracked.get(project_path(path)) == "S" else marks
 
     @cached_property
-    def _index(self) -> dict[str, str]:
-        """Blob ids in the git index, by path; empty without git."""
-        return {path: id for path, id, _ in self._entries}
-
-    @cached_property
-    def _skipped(self) -> set[str]:
-        """Files in the git index that a sparse checkout leaves out."""
-        return {path for path, _, tag in self._entries if tag == "S"}
-
-    @cached_property
-    def _entries(self) -> list[tuple[str, str, str]]:
-        entries = []
-        for entry in self._run_git("ls-files", "--stage", "-t", "-z"):
-            about, _, path = entry.partition("\t")
-            tag, _, id, _ = about.split(" ")
-            entries.append((path, id, tag))
-        return entries
-
-    @cached_property
-    def _untracked(self) -> list[str]:
-        return self._run_git("ls-files", "--others", "--exclude-standard", "-z")
+    def _tracked(self) -> dict[str, str]:
+        """Status letter of each file in the git index; empty without git."""
+        entries = (entry.partition(" ") for entry in self._run_git("ls-files", "-t", "-z"))
+        return {path: status for status, _, path in entries}
 
     def _run_git(self, *arguments: str) -> list[str]:
         from ralph.core.git import query_git
 
-        return [part for part in (query_git(self._root, *arguments) or "").split("\0") if part]
+        return [part for part in (query_git(self._folder.root, *arguments) or "").split("\0") if part]
 
     def _has_match(self, pattern: str) -> bool:
         matches = compile_glob(pattern).fullmatch
-        paths = (path for paths in (self._index, self._unindexed) for path in paths if matches(path))
+        paths = (path for paths in (self._tracked, self._untracked) for path in paths if matches(path))
         return any(self._folder.marks_at(path) != () for path in paths)
 
     @cached_property
-    def _unindexed(self) -> list[str]:
+    def _untracked(self) -> list[str]:
         """Files not in the git index; without git, the first files found in the directory."""
-        if self._index or self._untracked:
-            return self._untracked
-        paths: list[str] = []
-        for folder, folders, names in os.walk(self._root):
+        paths = self._run_git("ls-files", "--others", "--exclude-standard", "-z")
+        if paths or self._tracked:
+            return paths
+        for folder, folders, names in os.walk(self._folder.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            paths += [os.path.relpath(f"{folder}/{name}", self._root) for name in names]
+            paths += [os.path.relpath(f"{folder}/{name}", self._folder.root) for name in names]
             if len(paths) > MAX_WALKED:
                 break
         return paths
-
-    # --- moved files ---------------------------------------------------------------------
-
-    def find_by_content(self, marks: Collection[str]) -> None:
-        """Find the current paths of contents, in the git index or among untracked files."""
-        blobs = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY_BLOB_ID}
-        if not blobs:
-            return
-        self._find(blobs, [path for path, id in self._index.items() if id in blobs])
-        if missing := blobs - self._paths_by_mark.keys():
-            self._find(missing, self._untracked[:MAX_UNTRACKED])
-
-    def _find(self, blobs: set[str], paths: Iterable[str]) -> None:
-        for path in paths:
-            for mark in blobs.intersection(self._folder.marks_at(path) or ()):
-                self._paths_by_mark.setdefault(mark, []).append(path)
-
-    def moved_to(self, path: str, known: Collection[str | None]) -> str:
-        """Return the path the content of a missing file is at now; empty if not found."""
-        candidates = (likely_move(project_path(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
-        return next(filter(None, candidates), "")
-
-    def renamed_to(self, path: str, log: _Log) -> str:
-        """Return the path git says a file was renamed to, if it exists."""
-        target = project_path(path)
-        for _ in range(MAX_RENAMES):
-            target = log.renamed.get(target, "")
-            if target and self._folder.marks_at(target):
-                return target
-        return ""
 
 
 class _Folder:
@@ -342,18 +275,8 @@ def _marks_of(file: int) -> tuple[str, ...] | None:
 # --- git log -----------------------------------------------------------------------------
 
 
-@record
-class _Log:
-    """Changes to files in the git log."""
-
-    touched: Mapping[str, str] = {}
-    """Time of the last change, by path."""
-    renamed: Mapping[str, str] = {}
-    """Next path of each renamed file."""
-
-
-def _log(root: str, since: str) -> _Log:
-    """Return the changes of the commits since a time, within limits; empty without git."""
+def _last_changes(root: str, since: str) -> dict[str, str]:
+    """Return when each file last changed in the commits since a time, within limits; empty without git."""
     from ralph.core.git import run_git
 
     result = run_git(
@@ -361,27 +284,20 @@ def _log(root: str, since: str) -> _Log:
         "--no-optional-locks",
         "log",
         "--no-show-signature",
+        "--no-renames",
         "--relative",
-        "-M",
-        "--name-status",
+        "--name-only",
         "-z",
         "--format=%x01%ct",
         f"--since={since[:19]}Z",
         f"--max-count={MAX_COMMITS}",
         timeout_seconds=LOG_TIMEOUT_SECONDS,
     )
-    touched: dict[str, str] = {}
-    renamed: dict[str, str] = {}
+    changed_at: dict[str, str] = {}
     at = ""
-    parts = iter(result.stdout.split("\0") if result.ok else ())
-    for part in parts:
+    for part in result.stdout.split("\0") if result.ok else ():
         if part.startswith("\x01"):
             at = timestamp(int(part[1:] or 0))
-            continue
-        status, path = part.strip(), next(parts, "")
-        touched.setdefault(path, at)
-        if status.startswith("R"):
-            new = next(parts, "")
-            touched.setdefault(new, at)
-            renamed.setdefault(path, new)
-    return _Log(touched=touched, renamed=renamed)
+        elif part.strip():
+            changed_at.setdefault(part.lstrip("\n"), at)
+    return changed_at

@@ -45,8 +45,7 @@ class LearningService:
 
     def extract(self, run_id: str | None = None) -> tuple[str, LearningCounts]:
         """Extract learnings from a run, by default the latest, and stage them; return the run id and the counts."""
-        from ralph.memory.capture.episodes import run_histories
-        from ralph.memory.capture.promotion import stage_learnings
+        from ralph.memory.capture.promotion import run_histories, stage_learnings
 
         runs = self._store.runs.latest(1)
         if run_id is None and not runs:

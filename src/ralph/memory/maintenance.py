@@ -1,15 +1,29 @@
-"""Maintenance of the memories as a whole: cleanup, consolidation, embeddings, integrity."""
+"""Maintenance of the memories as a whole: cleanup, consolidation, staleness, embeddings, integrity.
+
+A run consolidates and retires memories when it ends. Nothing is erased.
+"""
 
 from __future__ import annotations
 
+import time
+
 from ralph.core.errors import ConfirmationRequiredError, RalphError
-from ralph.core.records import Memory, MemoryState, now, record, replace
-from ralph.memory.validation import check_removal
+from ralph.core.records import Memory, MemoryState, now, record, replace, timestamp
+from ralph.memory.lifecycle.confidence import (
+    LEARNING_EXPIRY_DAYS,
+    cleanup_candidates,
+    is_expired,
+    needs_confirmation,
+)
+from ralph.memory.lifecycle.duplicates import find_duplicates, is_consolidation_due, merge_duplicates
+from ralph.memory.validation import DAY_SECONDS, check_removal
 from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from ralph.core.actor import Actor
     from ralph.store import Store
@@ -31,10 +45,12 @@ class Removal:
 class MemoryMaintenance:
     """Operations on all memories of a project."""
 
-    def __init__(self, store: Store, actor: Actor) -> None:
+    def __init__(self, store: Store, actor: Actor, root: Path | str | None) -> None:
+        """`root` is the directory of the files that memories name; None if they are not here."""
         self._store = store
         self._memories = store.memories
         self._actor = actor
+        self._root = root
 
     def cleanup(
         self,
@@ -46,8 +62,6 @@ class MemoryMaintenance:
         dry_run: bool = False,
     ) -> Removal:
         """Prune memories that are no longer worth their place; more than a fifth of them only with `yes`."""
-        from ralph.memory.lifecycle.confidence import cleanup_candidates
-
         present = self._memories.all()
         candidates = cleanup_candidates(
             present, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
@@ -77,9 +91,6 @@ class MemoryMaintenance:
 
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Merge near-duplicates into one memory each; the others stay in the history as superseded."""
-        from ralph.memory.consolidation import merge_clusters
-        from ralph.memory.lifecycle.duplicates import find_duplicates
-
         present = self._memories.all()
         found = find_duplicates(present, now())
         removed = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
@@ -100,10 +111,14 @@ class MemoryMaintenance:
             from ralph.memory.recall.embeddings import missing_extra_message
 
             raise RalphError(missing_extra_message(), code="missing-extra")
-        from ralph.store.vectors import enable_server_search
-
-        enable_server_search(self._store.database)
         return embed_missing(self._store, goes_on)
+
+    def update_staleness(self) -> None:
+        """Mark memories whose files have changed since, and clear the mark of those whose files are as before."""
+        if self._root is not None:
+            from ralph.memory.freshness import check_staleness
+
+            check_staleness(self._store, self._root)
 
     def verify(self) -> list[str]:
         """Return what is wrong with the stored data, one sentence each."""
@@ -113,3 +128,43 @@ class MemoryMaintenance:
 
     def _change(self, why: str) -> ChangeInfo:
         return ChangeInfo(who=self._actor.kind, why=why, id=change_id())
+
+
+# --- at the end of a run -----------------------------------------------------------------
+
+
+def consolidate_memories(store: Store) -> int:
+    """Merge near-duplicate memories when there are many; return how many were superseded."""
+    total = store.memories.count()
+    if not is_consolidation_due(total, store.attempts.count_since(store.memories.last_time("consolidated"))):
+        return 0
+    found = find_duplicates(store.memories.all(), now())
+    count = sum(len(others) for _, others in found)
+    if not count or needs_confirmation(count, total):
+        return 0  # suspiciously many: leave it to a person, with ralph memory consolidate
+    store.backup("before consolidation")
+    return len(merge_clusters(store, found, ChangeInfo(who="ralph", why="consolidation", id=change_id())))
+
+
+def merge_clusters(store: Store, clusters: Iterable[tuple[Memory, Sequence[Memory]]], change: ChangeInfo) -> set[str]:
+    """Supersede the other memories of each cluster by its first; return the superseded ids."""
+    superseded: set[str] = set()
+    with store.transaction():
+        at = now()
+        for first, others in clusters:
+            if store.memories.consolidate(first, merge_duplicates(first, others, at), others, change):
+                superseded |= {other.id for other in others}
+    return superseded
+
+
+def retire_memories(store: Store) -> int:
+    """Prune old learnings of runs that have not been used since; return how many."""
+    at = now()
+    filter = MemoryFilter(before=timestamp(time.time() - LEARNING_EXPIRY_DAYS * DAY_SECONDS))
+    outdated = [memory for memory in store.memories.find(filter) if is_expired(memory, at)]
+    if not outdated or needs_confirmation(len(outdated), store.memories.count()):
+        return 0
+    why = "old, and not used for a month"
+    change = ChangeInfo(who="ralph", why=why, id=change_id())
+    pruned = [(one, replace(one, state=MemoryState.PRUNED, state_reason=why, updated_at=at)) for one in outdated]
+    return len(store.memories.update_unmodified(pruned, "pruned", change))

@@ -178,12 +178,12 @@ class MemoryQueries:
                 yield RecalledMemory(memory=one, score=0.0, because=(("text", 0.0),))
 
     def _ranked(self, query: str, filter: MemoryFilter, ranker: str, task_id: str | None) -> list[RecalledMemory]:
-        from ralph.memory.recall.rankers import PROFILES
+        from ralph.memory.recall.rankers import RANKERS
 
-        if ranker not in PROFILES:
-            raise UsageError(f"Unknown ranker: {ranker!r}. Use one of {', '.join(PROFILES)}.", code="unknown-ranker")
+        if ranker not in RANKERS:
+            raise UsageError(f"Unknown ranker: {ranker!r}. Use one of {', '.join(RANKERS)}.", code="unknown-ranker")
         context = self._context_of(query, task_id)
-        return PROFILES[ranker](list(islice(self._memories.find(filter), MAX_RANKED)), context)
+        return RANKERS[ranker].rank(list(islice(self._memories.find(filter), MAX_RANKED)), context)
 
     # --- recall ------------------------------------------------------------------------
 
@@ -257,6 +257,14 @@ class MemoryQueries:
 
         context = next_context(self._store, task_id)
         return replace(context, session=session, title=f"{context.title} {query}".strip())
+
+    def estimate(self, task_type: str, complexity: str | None = None) -> Memory | None:
+        """Return the most trusted estimate for tasks of a type and, if given, a complexity."""
+        from ralph.memory.lifecycle.learnings import structured_content
+
+        found = self._memories.find(MemoryFilter(kinds=("estimate",), task_type=task_type))
+        matching = [one for one in found if not complexity or structured_content(one).get("complexity") == complexity]
+        return max(matching, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)
 
     # --- counts ------------------------------------------------------------------------
 

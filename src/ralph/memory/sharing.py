@@ -6,9 +6,13 @@ recalls. The copy is its own from then on: what was edited or deleted in a proje
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from ralph.core.errors import ConflictError, RalphError
 from ralph.core.records import MemoryState, now, record, replace
 from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.store.memories import LIVE_STATES, AddResult, ChangeInfo, change_id
 from ralph.store.shared import SharedMemories
 
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 SHARED_FROM = "shared from "
 NO_LONGER = "no longer shared"
 RALPH = "ralph"
-MOST_USES = 1_000
+MAX_USES = 1_000
 """Number of the latest uses searched for an attempt that succeeded."""
 _TEXT = ("kind", "title", "body", "content", "tags", "files", "task_type")
 _NOT_CARRIED = {
@@ -61,107 +65,91 @@ class SharingService:
     def __init__(self, store: Store, actor: Actor) -> None:
         self._store = store
         self._actor = actor
+        self._shared = SharedMemories(store.scope)
 
     def share(self, *ids: str) -> list[AddResult]:
-        """Share memories with all projects of the database; return what became of each."""
+        """Share memories with all projects of the database, or share them again as they are now: all or none.
+
+        Each result is `added`, `revived`, `edited`, or `known` when it was shared already.
+        """
         self._actor.require_person("share memories with other projects")
-        return share(self._store, ids, self._actor.kind)
+        own = [self._store.memories.get(id) for id in dict.fromkeys(ids)]
+        for memory in own:
+            if memory.state is not MemoryState.ACTIVE:
+                raise ConflictError(
+                    f"{memory.id} is {memory.state}, and only active memories can be shared.", code="not-active"
+                )
+        self._store.projects.ensure_shared()
+        change = self._change(f"{SHARED_FROM}{self._store.project_name}")
+        shared_ids = self._shared_ids()
+        # Writers to the shared project must hold its lock: readers follow its events by their numbers.
+        with self._store.database.transaction(self._shared.memories.scope.project_id):
+            return [self._put(memory, shared_ids.get(memory.id, ""), change) for memory in own]
+
+    def _put(self, memory: Memory, shared_id: str, change: ChangeInfo) -> AddResult:
+        memories, at = self._shared.memories, now()
+        known = self._find_copy(memory, shared_id)
+        if known is None:
+            copy = replace(memory, **_NOT_CARRIED, updated_at=at, verified_at=at)
+            return AddResult(memory=memories.insert_unchecked(copy, change), what="added")
+        if known.state is MemoryState.ACTIVE and _text_of(known) == _text_of(memory):
+            return AddResult(memory=known, what="known")
+        what = "edited" if known.state is MemoryState.ACTIVE else "revived"
+        fields = _text_of(memory) | {"state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at}
+        return AddResult(memory=memories.update(known.id, what, change, **fields, verified_at=at), what=what)
+
+    def _find_copy(self, memory: Memory, shared_id: str) -> Memory | None:
+        """Return the shared memory that is a copy of this one, or says the same."""
+        memories = self._shared.memories
+        if shared_id and (known := memories.find_by_id(shared_id)):
+            return known
+        mark = fingerprint(memory)
+        by_mark, by_id = memories.find_known([mark], [memory.id])
+        if mark in by_mark:
+            return by_mark[mark]
+        same_id = by_id[memory.id][0] if memory.id in by_id else None
+        is_ours = same_id and source_of(memories.history(memory.id)) == self._store.project_name
+        return same_id if is_ours else None
 
     def unshare(self, *ids: str) -> list[Memory]:
-        """Stop sharing memories; other projects keep what they have made their own."""
+        """Stop sharing memories, all or none; ids are those of this project or of the shared one.
+
+        Other projects keep what they have made their own.
+        """
         self._actor.require_person("change what other projects get")
-        return unshare(self._store, ids, self._actor.kind)
+        change = self._change(f"{NO_LONGER} ({self._store.project_name})")
+        memories, shared_ids = self._shared.memories, self._shared_ids()
+        with self._store.database.transaction(memories.scope.project_id):
+            names = {shared_ids.get(id, id): id for id in ids}
+            for shared_id, id in names.items():
+                known = memories.find_by_id(shared_id)
+                if known is None or known.state is not MemoryState.ACTIVE:
+                    raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
+            fields = {"state": MemoryState.PRUNED, "state_reason": change.why, "updated_at": now()}
+            return [memories.update(id, "unshared", change, **fields) for id in names]
+
+    def is_shared(self, id: str) -> bool:
+        """Return whether a memory of this project is shared."""
+        memories = self._shared.memories
+        known = memories.find_by_id(id) or memories.find_by_id(self._shared_ids().get(id, ""))
+        return known is not None and known.state is MemoryState.ACTIVE
 
     def list(self, filter: MemoryFilter, limit: int = 0) -> list[SharedMemory]:
-        """Return the shared memories that match a filter, newest first."""
-        found = shared_memories(self._store, filter)
-        at = now()
-        confident = [one for one in found if current_confidence(one.memory, at) >= filter.min_confidence]
-        return confident[:limit] if limit else confident
+        """Return the shared memories that match a filter, newest first, each with its project."""
+        memories, at = self._shared.memories, now()
+        found = [
+            SharedMemory(memory=one, project=source_of(memories.history(one.id)))
+            for one in memories.find(filter, order="created_at")
+            if current_confidence(one, at) >= filter.min_confidence
+        ]
+        return found[:limit] if limit else found
 
+    def _shared_ids(self) -> dict[str, str]:
+        """Return the id of the shared copy of each memory of this project."""
+        return {own_id: id for id, (own_id, _) in self._shared.synced_ids().items()}
 
-# --- sharing -------------------------------------------------------------------------------
-
-
-def share(store: Store, ids: Sequence[str], who: str) -> list[AddResult]:
-    """Share memories with all projects of the database, or share them again as they are now: all or none.
-
-    Each result is `added`, `revived`, `edited`, or `known` when it was shared already.
-    """
-    own = [store.memories.get(id) for id in dict.fromkeys(ids)]
-    for memory in own:
-        if memory.state is not MemoryState.ACTIVE:
-            raise ConflictError(
-                f"{memory.id} is {memory.state}, and only active memories can be shared.", code="not-active"
-            )
-    name = store.project_name
-    store.projects.ensure_shared()
-    change = ChangeInfo(who=who, why=f"{SHARED_FROM}{name}", id=change_id())
-    shared = SharedMemories(store.scope)
-    agreed = {own_id: id for id, (own_id, _) in shared.synced_ids().items()}
-    # Writers to the shared project must hold its lock: readers follow its events by their numbers.
-    with store.database.transaction(shared.memories.scope.project_id):
-        return [_share(shared, memory, agreed.get(memory.id, ""), name, change) for memory in own]
-
-
-def _share(shared: SharedMemories, memory: Memory, known_as: str, name: str, change: ChangeInfo) -> AddResult:
-    at = now()
-    known = _known(shared, memory, known_as, name)
-    if known is None:
-        copy = replace(memory, **_NOT_CARRIED, updated_at=at, verified_at=at)
-        return AddResult(memory=shared.memories.insert_unchecked(copy, change), what="added")
-    if known.state is MemoryState.ACTIVE and _text_of(known) == _text_of(memory):
-        return AddResult(memory=known, what="known")
-    what = "edited" if known.state is MemoryState.ACTIVE else "revived"
-    fields = _text_of(memory) | {"state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at, "verified_at": at}
-    return AddResult(memory=shared.memories.update(known.id, what, change, **fields).memory, what=what)
-
-
-def _known(shared: SharedMemories, memory: Memory, known_as: str, name: str) -> Memory | None:
-    """Return the shared memory that is a copy of this one, or says the same."""
-    from ralph.memory.lifecycle.fingerprint import fingerprint
-
-    if known_as and (known := shared.memories.find_by_id(known_as)):
-        return known
-    mark = fingerprint(memory)
-    by_mark, by_id = shared.memories.index.find_known([mark], [memory.id])
-    if mark in by_mark:
-        return by_mark[mark]
-    same_id = by_id[memory.id][0] if memory.id in by_id else None
-    return same_id if same_id and source_of(shared.memories.history.of(memory.id)) == name else None
-
-
-def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
-    """Stop sharing memories, all or none; ids are those of this project or of the shared one."""
-    shared = SharedMemories(store.scope)
-    agreed = {own_id: id for id, (own_id, _) in shared.synced_ids().items()}
-    why = f"{NO_LONGER} ({store.project_name})"
-    change = ChangeInfo(who=who, why=why, id=change_id())
-    with store.database.transaction(shared.memories.scope.project_id):
-        names = {agreed.get(id, id): id for id in ids}
-        for shared_id, id in names.items():
-            known = shared.memories.find_by_id(shared_id)
-            if known is None or known.state is not MemoryState.ACTIVE:
-                raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
-        fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}
-        return [shared.memories.update(id, "unshared", change, **fields).memory for id in names]
-
-
-def is_shared(store: Store, id: str) -> bool:
-    """Return whether a memory of this project is shared."""
-    shared = SharedMemories(store.scope)
-    known = shared.memories.find_by_id(id)
-    if known is None:
-        agreed = {own_id: shared_id for shared_id, (own_id, _) in shared.synced_ids().items()}
-        known = shared.memories.find_by_id(agreed[id]) if id in agreed else None
-    return known is not None and known.state is MemoryState.ACTIVE
-
-
-def shared_memories(store: Store, filter: MemoryFilter) -> list[SharedMemory]:
-    """Return shared memories that match a filter, newest first, each with its project."""
-    memories = SharedMemories(store.scope).memories
-    found = memories.find(filter, order="created_at")
-    return [SharedMemory(memory=one, project=source_of(memories.history.of(one.id))) for one in found]
+    def _change(self, why: str) -> ChangeInfo:
+        return ChangeInfo(who=self._actor.kind, why=why, id=change_id())
 
 
 def source_of(events: Sequence[MemoryEvent]) -> str:
@@ -196,7 +184,7 @@ class _SharedImport:
     def __init__(self, store: Store, shared: SharedMemories) -> None:
         self._memories = store.memories
         self._shared = shared
-        self._agreed = shared.synced_ids()
+        self._synced = shared.synced_ids()
 
     def take(self, touched: Sequence[tuple[Memory, str]]) -> int:
         """Import shared memories, each with the reason of its last change; return the number changed here."""
@@ -217,8 +205,8 @@ class _SharedImport:
 
     def _own_id(self, one: Memory, is_known: bool) -> str:
         """Return the id of this project's copy of a shared memory, or an empty string."""
-        if one.id in self._agreed:
-            return self._agreed[one.id][0]
+        if one.id in self._synced:
+            return self._synced[one.id][0]
         # The mapping may be lost, after a backup was restored for example.
         return one.id if is_known and _came_by_sharing(self._memories.history.of(one.id)) else ""
 
@@ -232,7 +220,7 @@ class _SharedImport:
     def _renew(self, one: Memory, own_id: str, why: str) -> bool:
         """Update our copy from the shared one, unless it was edited or pruned here."""
         ours = self._memories.get(own_id)
-        _, before = self._agreed.get(one.id, ("", ""))
+        _, before = self._synced.get(one.id, ("", ""))
         is_live = ours.state in LIVE_STATES
         was_withdrawn = not is_live and self._memories.history.of(own_id)[-1].what == "unshared"
         is_unchanged = is_live and _mark(ours) in (before, _mark(one))
@@ -252,7 +240,7 @@ class _SharedImport:
         events = self._memories.history.of(own_id)
         if ours.state not in LIVE_STATES or not _came_by_sharing(events) or not all(map(_is_ours, events)):
             return False
-        if any(row["outcome"] == "done" for row in self._memories.history.attempts_shown(own_id, MOST_USES)):
+        if any(row["outcome"] == "done" for row in self._memories.attempts_shown(own_id, MAX_USES)):
             return False
         why = one.state_reason or NO_LONGER
         fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}
@@ -276,8 +264,5 @@ def _text_of(memory: Memory) -> dict[str, Any]:
 
 def _mark(memory: Memory) -> str:
     """Return a hash of the text of a memory."""
-    import hashlib
-    import json
-
     text = json.dumps(_text_of(memory), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

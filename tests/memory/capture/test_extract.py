@@ -359,8 +359,8 @@ def test_whatever_a_loop_says_is_never_refused_for_its_fields(texts: list[str], 
 
 def test_a_huge_text_takes_no_time() -> None:
     huge = "a reproduced b before " * 50_000
-    started = time.perf_counter()
+    started = time.process_time()
 
     learned(done(1, huge, files=(huge,)), failed(huge), failed("error " + huge))
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

@@ -413,8 +413,8 @@ def test_whatever_the_text_only_short_plain_sentences_come_out(text: str) -> Non
     "piece", ["a. ", "e.g. A ", "`", "<journal>", "<!--", "- ", "x: ", " ", "**", "The cache is never closed. "]
 )
 def test_a_megabyte_takes_no_time(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     extract_at_handover("critic", "creator", piece * (1_000_000 // len(piece)), AT)
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -191,9 +191,9 @@ def test_thousands_of_memories_take_no_time() -> None:
     memories = [noted(body, id=f"{place}") for place, body in enumerate(bodies)]
     memories += [noted(f"Always {body}", id=f"again-{place}") for place, body in enumerate(bodies[:100])]
     memories += [noted("The parser wants tabs", id=f"same-{place}") for place in range(2_000)]
-    started = time.perf_counter()
+    started = time.process_time()
 
     found = find_duplicates(memories, AT)
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert len(found) >= 101

@@ -62,12 +62,12 @@ def test_any_text_with_words_has_some(text: str) -> None:
 
 
 def test_a_word_of_a_megabyte_takes_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     for piece in ("x", "a,", "'s", "n't", "`", "**", "it's "):
         normalized_words(piece * (1_000_000 // len(piece)))
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_memories_that_say_the_same_share_a_fingerprint_whatever_their_title() -> None:
@@ -141,8 +141,8 @@ def test_a_text_always_repeats_itself(words: list[str]) -> None:
 
 def test_a_long_text_is_compared_in_no_time() -> None:
     text = "the same words again and " * 40_000
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert EchoDetector(text).is_copied(text)
 
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3

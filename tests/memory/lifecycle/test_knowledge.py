@@ -53,8 +53,8 @@ def test_links_are_titles_in_double_brackets_that_are_no_code(body: str, titles:
     "body", ["[[" * 500_000, "`" * 1_000_000, "` ``" * 200_000, "```\n" * 200_000, "[[a" * 300_000]
 )
 def test_links_are_found_in_one_pass(body: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     links_in(body)
 
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ralph.core.records import replace
-from ralph.memory.lifecycle.lift import Lift, LiftVerdict, Trial, _t_quantile, measure_lift
+from ralph.memory.lifecycle.lift import Lift, LiftVerdict, Trial, measure_lift
 
 WORLDS = 300
 
@@ -230,9 +230,3 @@ def test_without_attempts_nothing_is_said_about_what_they_were_shown() -> None:
     found = measure_lift([])
 
     assert (found.shown, found.shown_says, found.summary) == (0, "", found.says)
-
-
-def test_the_quantile_is_that_of_the_tables() -> None:
-    tables = {4: 2.776, 5: 2.571, 9: 2.262, 19: 2.093, 100: 1.984}
-
-    assert {freedom: round(_t_quantile(freedom), 3) for freedom in tables} == pytest.approx(tables, abs=0.0011)

@@ -13,13 +13,11 @@ from ralph.memory.lifecycle.staleness import (
     MATCHED_MARK,
     UNKNOWN_MARK,
     FileReferences,
-    PathState,
     assess_staleness,
     compile_glob,
     content_marks,
     format_marks,
     ids_confirmed_by,
-    likely_move,
     parse_marks,
     project_path,
     reset_marks_on_edit,
@@ -28,8 +26,7 @@ from ralph.memory.lifecycle.staleness import (
 from ralph.memory.recall.prime import fit_to_budget, render_primer
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rank import WEIGHTS
-from ralph.memory.recall.render import render_knowledge_section
-from ralph.memory.recall.render_learnings import render_learning
+from ralph.memory.recall.render import render_knowledge_section, render_learning
 from tests.make import a_memory
 from tests.memory.recall.test_rank import NOW, ranked, row, titles
 
@@ -102,19 +99,15 @@ def test_a_pattern_is_met_as_a_shell_would(pattern: str, path: str, is_met: bool
 
 
 def test_a_file_with_its_mark_is_as_it_was() -> None:
-    assert assess_staleness(named(a_py="1"), {"src/a.py": PathState(marks=("2", "1"))}, {}) == ({"src/a.py": "1"}, "")
+    assert assess_staleness(named(a_py="1"), {"src/a.py": ("2", "1")}, {}) == ({"src/a.py": "1"}, "")
 
 
 def test_a_file_with_another_mark_has_changed() -> None:
-    assert assess_staleness(named(a_py="1"), {"src/a.py": PathState(marks=("2",))}, {}) == ({"src/a.py": "1"}, CHANGED)
+    assert assess_staleness(named(a_py="1"), {"src/a.py": ("2",)}, {}) == ({"src/a.py": "1"}, CHANGED)
 
 
-def test_a_file_that_is_nowhere_is_gone_and_one_that_is_elsewhere_has_moved() -> None:
-    gone = assess_staleness(named(a_py="1"), {"src/a.py": PathState()}, {})
-    moved = assess_staleness(named(a_py="1"), {"src/a.py": PathState(moved_to="lib/a.py")}, {})
-
-    assert gone == ({"src/a.py": "1"}, "src/a.py is gone")
-    assert moved == ({"src/a.py": "1"}, "src/a.py has moved to lib/a.py")
+def test_a_file_that_is_nowhere_is_gone() -> None:
+    assert assess_staleness(named(a_py="1"), {"src/a.py": ()}, {}) == ({"src/a.py": "1"}, "src/a.py is gone")
 
 
 def test_of_a_file_that_nothing_can_be_known_of_nothing_is_said() -> None:
@@ -124,7 +117,7 @@ def test_of_a_file_that_nothing_can_be_known_of_nothing_is_said() -> None:
 
 def test_a_file_without_a_mark_is_taken_as_it_is_unless_git_saw_a_change_since() -> None:
     one = FileReferences(files=("src/a.py",), marks={}, verified_on=SINCE[:10], since=SINCE)
-    here = {"src/a.py": PathState(marks=("2",))}
+    here = {"src/a.py": ("2",)}
 
     assert assess_staleness(one, here, {}) == ({"src/a.py": "2"}, "")
     assert assess_staleness(one, here, {"src/a.py": "2026-11-01T11:59:59.000Z"}) == ({"src/a.py": "2"}, "")
@@ -135,15 +128,15 @@ def test_a_file_without_a_mark_is_taken_as_it_is_unless_git_saw_a_change_since()
 
 
 def test_what_had_changed_before_it_was_looked_at_stays_changed() -> None:
-    assert assess_staleness(named(a_py=UNKNOWN_MARK), {"src/a.py": PathState(marks=("2",))}, {})[1] == CHANGED
+    assert assess_staleness(named(a_py=UNKNOWN_MARK), {"src/a.py": ("2",)}, {})[1] == CHANGED
 
 
 def test_a_file_that_never_was_there_is_not_gone_and_is_taken_as_it_comes() -> None:
     one = FileReferences(files=("src/a.py",), marks={}, verified_on=SINCE[:10], since=SINCE)
-    never = assess_staleness(one, {"src/a.py": PathState()}, {})
+    never = assess_staleness(one, {"src/a.py": ()}, {})
 
     assert never == ({"src/a.py": ABSENT_MARK}, "")
-    assert assess_staleness(named(a_py=ABSENT_MARK), {"src/a.py": PathState(marks=("2",))}, {}) == (
+    assert assess_staleness(named(a_py=ABSENT_MARK), {"src/a.py": ("2",)}, {}) == (
         {"src/a.py": "2"},
         "",
     )
@@ -152,24 +145,17 @@ def test_a_file_that_never_was_there_is_not_gone_and_is_taken_as_it_comes() -> N
 def test_a_pattern_that_nothing_meets_any_more_is_told() -> None:
     one = FileReferences(files=("src/*.py",), marks={"src/*.py": MATCHED_MARK}, verified_on="", since="")
 
-    assert assess_staleness(one, {"src/*.py": PathState()}, {})[1] == "src/*.py matches nothing any more"
-    assert assess_staleness(one, {"src/*.py": PathState(marks=(MATCHED_MARK,))}, {})[1] == ""
+    assert assess_staleness(one, {"src/*.py": ()}, {})[1] == "src/*.py matches nothing any more"
+    assert assess_staleness(one, {"src/*.py": (MATCHED_MARK,)}, {})[1] == ""
 
 
 def test_several_files_are_told_of_in_one_sentence_what_is_gone_first() -> None:
     one = named(a_py="1", b_py="1", c_py="1", d_py="1", e_py="1", f_py="1")
-    here = {path: PathState(marks=("2",)) for path in one.files} | {"src/f.py": PathState()}
+    here = dict.fromkeys(one.files, ("2",)) | {"src/f.py": ()}
 
     _, stale = assess_staleness(one, here, {})
 
     assert stale == "src/f.py is gone; src/a.py, src/b.py, src/c.py and 2 more have changed since 2026-11-01"
-
-
-def test_a_move_is_told_by_the_name_when_a_content_is_at_several_places() -> None:
-    assert likely_move("src/a.py", ["lib/b.py"]) == "lib/b.py"
-    assert likely_move("src/a.py", ["lib/b.py", "lib/a.py"]) == "lib/a.py"
-    assert likely_move("src/a.py", ["lib/b.py", "lib/c.py"]) == ""
-    assert likely_move("src/a.py", ["src/a.py"]) == ""
 
 
 # --- what that makes of a memory -------------------------------------------------------------
@@ -177,12 +163,7 @@ def test_a_move_is_told_by_the_name_when_a_content_is_at_several_places() -> Non
 
 def test_what_is_gone_is_more_doubtful_than_what_has_changed() -> None:
     assert staleness_penalty("") == 0
-    assert (
-        0
-        < staleness_penalty(CHANGED)
-        == staleness_penalty("a has moved to b")
-        < staleness_penalty("a is gone; b has changed since 2026-11-01")
-    )
+    assert 0 < staleness_penalty(CHANGED) < staleness_penalty("a is gone; b has changed since 2026-11-01")
     assert staleness_penalty("a and b are gone") == staleness_penalty("*.py matches nothing any more") == 1
 
 

@@ -186,11 +186,11 @@ def test_links_do_not_make_a_recall_slow(store: Store) -> None:
         [a_memory(f"Common {n}", "common database connection", id=f"mem-2-{n:05}", tags=()) for n in range(3_000)],
         ChangeInfo(who="person", why=""),
     )
-    began = time.monotonic()
+    began = time.process_time()
 
     recall_memories(store, asking("common database connection"))
 
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_what_was_merely_learned_at_about_the_same_time_is_not_shown(store: Store) -> None:

@@ -98,7 +98,7 @@ def test_what_is_shown_fits_and_has_the_surest_that_does(memories: list[Memory],
 
 def test_thousands_of_kinds_take_turns_in_no_time() -> None:
     memories = [a_fact(f"kind {number}") for number in range(5000)]
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert len(fit_to_budget(memories, 10**7, AT)) == 5000
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

@@ -53,10 +53,10 @@ def test_the_parts_of_a_path_have_no_ending() -> None:
 
 @pytest.mark.parametrize("piece", ["word ", "a.", "a/", "a-", "aB", "_", "数", "<!-- ", "\0"])
 def test_a_megabyte_is_asked_in_bounded_time_by_its_beginning_and_end(piece: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     asked = build_query(RecallContext(title="first", body=f"alpha {piece * (1_000_000 // len(piece))} omega", at=""))
 
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
     assert {"first", "alpha", "omega"} <= asked.words.keys()
     assert len(asked.words) <= MAX_QUERY_WORDS
     assert MAX_PART_LENGTH < 1_000_000

@@ -1,26 +1,22 @@
-"""Recall by embeddings, over a real store and the real model.
-
-On PostgreSQL once with the vectors at hand, once with the server asked for the nearest, and once without pgvector.
-"""
+"""Recall by embeddings, over a real store and the real model."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 
 import pytest
 
 from ralph.core.records import now
-from ralph.memory.recall import background, embeddings, vector_search
+from ralph.memory.recall import embeddings, vector_search
 from ralph.memory.recall.candidates import rank_memories
 from ralph.memory.recall.query import RecallContext
-from ralph.store import Store, open_database
+from ralph.store import Store
 from ralph.store.memories import ChangeInfo
-from ralph.store.vectors import VectorStore, enable_server_search
+from ralph.store.vectors import VectorStore
 from tests.make import a_memory, remember
 
-pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}")
+pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed")
 
 TEXTS = (
     "The login form drops the session when cookies are blocked",
@@ -31,28 +27,9 @@ TEXTS = (
     "Mails are sent by a queue",
 )
 
-WAYS = ("at hand", "on the server", "without pgvector")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_postgres = metafunc.config.getoption("--store") == "postgres"
-    metafunc.parametrize("way", WAYS if is_postgres else WAYS[:1], indirect=True)
-
 
 @pytest.fixture
-def way(request: pytest.FixtureRequest, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    if request.param == "on the server":
-        monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(TEXTS) - 1)
-    if request.param == "without pgvector":
-        request.getfixturevalue("server").run("DROP EXTENSION vector CASCADE", "tests")
-    yield request.param
-    if request.param == "without pgvector":
-        with closing(open_database(store_url)) as database:
-            assert enable_server_search(database)
-
-
-@pytest.fixture
-def filled(store: Store, way: str) -> Store:
+def filled(store: Store) -> Store:
     for n, text in enumerate(TEXTS):
         remember(store, a_memory(f"Note {n}", text, id=f"mem-1-{n:04}", tags=()))
     return store
@@ -107,12 +84,12 @@ def test_vectors_of_another_model_count_as_missing(filled: Store) -> None:
 def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
     filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "FIRST_PASS_SECONDS", 0.0)
+    monkeypatch.setattr(vector_search, "FIRST_PASS_SECONDS", 0.0)
     model = vector_search.cached_encoder()
     assert model
     vectors = VectorStore(filled.scope, model.model, model.size)
 
-    with background.EmbeddingThread(open_again, is_enabled=True):
+    with vector_search.EmbeddingThread(open_again, is_enabled=True):
         waited = threading.Event()
         for _ in range(300):
             if not vectors.missing(1):
@@ -126,13 +103,13 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
 def test_without_wish_or_extra_nothing_is_started(
     filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "FIRST_PASS_SECONDS", 0.0)
+    monkeypatch.setattr(vector_search, "FIRST_PASS_SECONDS", 0.0)
     monkeypatch.setattr(embeddings, "MODEL_FILES", {})
     monkeypatch.setattr(vector_search, "_encoders", [])
 
-    with background.EmbeddingThread(open_again, is_enabled=True):
+    with vector_search.EmbeddingThread(open_again, is_enabled=True):
         pass
-    with background.EmbeddingThread(open_again, is_enabled=False):
+    with vector_search.EmbeddingThread(open_again, is_enabled=False):
         pass
 
     assert vector_search.embed_missing(filled) == 0

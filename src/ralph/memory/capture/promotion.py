@@ -1,18 +1,20 @@
-"""Staging, validation and promotion of extracted learnings."""
+"""What the runs of this project teach: extraction from their attempts, staging, validation and promotion."""
 
 from __future__ import annotations
 
-from ralph.core.records import MemorySource, MemoryState, now, record
-from ralph.memory.capture.extract import extract_learnings
+from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, MemorySource, MemoryState, now, record
+from ralph.memory.capture.extract import extract_learnings, is_known_strategy
+from ralph.memory.capture.statements import NO_REASON
+from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 from ralph.memory.lifecycle.staging import needs_more_data, rejection_reason
+from ralph.memory.lifecycle.task_type import task_type_of
 from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ralph.core.records import Memory
-    from ralph.memory.lifecycle.loop_history import LoopHistory
+    from ralph.core.records import Attempt, FailureReport, Memory
     from ralph.store import Store
     from ralph.store.memories import ChangeInfo
 
@@ -29,6 +31,55 @@ class LearningCounts:
     waiting: int = 0
     """Estimates that need more data before they are validated."""
     promoted: int = 0
+
+
+def run_histories(store: Store, run_id: str) -> list[LoopHistory]:
+    """Return the history of a run, one for each type of task it worked on."""
+    run = store.attempts.run(run_id)
+    groups: dict[str, tuple[list[str], list[LoopIteration]]] = {}
+    for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
+        if attempt.task_id is None or attempt.outcome is AttemptOutcome.INTERRUPTED or attempt.handed_to:
+            continue
+        task = store.tasks.get(attempt.task_id)
+        objective = f"{task.title}\n{task.body}"
+        kind = task_type_of(task.title, task.body)
+        objectives, iterations = groups.setdefault(kind, ([], []))
+        iterations.append(_iteration(store, attempt))
+        if objective not in objectives:
+            objectives.append(objective)
+    return [
+        LoopHistory(
+            loop_id=run_id,
+            objective=objectives[0],
+            task_type=kind,
+            tasks=len(objectives),
+            iterations=tuple(iterations),
+            is_complete=run.ended_at is not None,
+        )
+        for kind, (objectives, iterations) in groups.items()
+    ]
+
+
+def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
+    failed = attempt.outcome in FAILED_OUTCOMES
+    report = store.attempts.report_of(attempt) if failed else None
+    learned = store.memories.learned_in_attempt(attempt.run_id, attempt.task_id or "", attempt.number or 0)
+    return LoopIteration(
+        number=attempt.iteration,
+        succeeded=attempt.outcome is AttemptOutcome.DONE,
+        failed=failed,
+        seconds=attempt.seconds,
+        # What an attempt stated is a memory already; only its strategies are extracted here.
+        learnings=tuple(filter(is_known_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
+        files=attempt.files,
+        error=_error(attempt, report) if failed else "",
+    )
+
+
+def _error(attempt: Attempt, report: FailureReport | None) -> str:
+    """Return the error of a failed attempt, or an empty string if it gave no reason."""
+    error = (report.trace or report.why) if report else attempt.reason
+    return "" if error == NO_REASON else error
 
 
 def stage_learnings(store: Store, histories: Iterable[LoopHistory], change: ChangeInfo) -> LearningCounts:

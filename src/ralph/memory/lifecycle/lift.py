@@ -23,6 +23,12 @@ MIN_COMPLETED_TASKS = 5
 """Minimum number of completed tasks in each arm; with fewer the interval would be too narrow."""
 MIN_SHOWN_SHARE = 0.2
 """Share of attempts shown a memory below which the comparison says little about memories."""
+_T_QUANTILES = (
+    *((120, 1.980), (60, 2.000), (40, 2.021), (30, 2.042), (25, 2.060), (20, 2.086), (17, 2.110), (15, 2.131)),
+    *((13, 2.160), (12, 2.179), (11, 2.201), (10, 2.228), (9, 2.262), (8, 2.306), (7, 2.365), (6, 2.447), (5, 2.571)),
+    *((4, 2.776), (3, 3.182), (2, 4.303), (1, 12.706)),
+)
+"""97.5% quantile of Student's t from each number of degrees of freedom on."""
 
 
 class LiftVerdict(StrEnum):
@@ -306,18 +312,9 @@ def _half_width(sums: _Sums, observed: _Sums, *, is_relative: bool) -> float:
     return _t_quantile(min(map(len, observed.values())) - 1) * math.sqrt(variance)
 
 
-_NORMAL = 1.959963984540054
-_T_TERMS = (
-    (_NORMAL**3 + _NORMAL) / 4,
-    (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96,
-    (3 * _NORMAL**7 + 19 * _NORMAL**5 + 17 * _NORMAL**3 - 15 * _NORMAL) / 384,
-    (79 * _NORMAL**9 + 776 * _NORMAL**7 + 1482 * _NORMAL**5 - 1920 * _NORMAL**3 - 945 * _NORMAL) / 92160,
-)
-
-
 def _t_quantile(freedom: int) -> float:
-    """Return the 97.5% quantile of Student's t, by its series around the normal one; exact to 0.001 from 4 on."""
-    return _NORMAL + sum(term / float(freedom) ** order for order, term in enumerate(_T_TERMS, start=1))
+    """Return the 97.5% quantile of Student's t for the next lower number of degrees of freedom in the table."""
+    return next(quantile for least, quantile in _T_QUANTILES if freedom >= least)
 
 
 # --- summary ----------------------------------------------------------------------------

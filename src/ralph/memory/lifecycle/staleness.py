@@ -1,6 +1,6 @@
 """Staleness of memories that name files.
 
-A file is identified by its mark, the git blob id of its content, so that the git index shows where a content moved.
+A file is identified by its mark, the git blob id of its content.
 Nothing here reads files or runs git; `ralph.memory.freshness` does.
 """
 
@@ -24,8 +24,6 @@ FOLDER_MARK = "folder"
 """Mark of a directory."""
 MATCHED_MARK = "matched"
 """Mark of a pattern that matches some files."""
-EMPTY_BLOB_ID = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-"""Git blob id of an empty file, which does not identify a file."""
 
 CHANGED_PENALTY, GONE_PENALTY = 0.5, 1.0
 """Doubt by state of the files: most changes leave a statement true, a missing file makes it useless."""
@@ -37,15 +35,6 @@ MAX_PATH_WIDTH = 120
 """Maximum length of a path in a staleness reason, in characters."""
 MAX_REASON_LENGTH = 600
 """Maximum length of a staleness reason, in characters."""
-
-
-@record
-class PathState:
-    """Current state of a path."""
-
-    marks: tuple[str, ...] = ()
-    """Possible marks of its content, preferred one first; empty if nothing is there."""
-    moved_to: str = ""
 
 
 @record
@@ -127,15 +116,17 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def assess_staleness(
-    references: FileReferences, states: Mapping[str, PathState], changed_at: Mapping[str, str]
+    references: FileReferences, states: Mapping[str, tuple[str, ...]], changed_at: Mapping[str, str]
 ) -> tuple[dict[str, str], str]:
     """Return the marks to record for a memory and the reason why it is stale; empty if its files are unchanged.
 
-    `here` is the current state by path; nothing is known about paths missing from it. `touched` is the time of the last
-    change git recorded by path; it is used for files without a recorded mark.
+    `states` holds the possible marks of each path, the preferred one first, and none where nothing is; nothing is known
+    about paths missing from it. `changed_at` is the time of the last change git recorded by path; it is used for files
+    without a recorded mark.
     """
     marks: dict[str, str] = {}
-    changed: dict[str, PathState] = {}
+    gone: list[str] = []
+    changed: list[str] = []
     for path in references.files:
         recorded, current = references.marks.get(path), states.get(path)
         if current is None:
@@ -143,25 +134,22 @@ def assess_staleness(
             continue
         is_new = recorded is None and changed_at.get(path, "") <= references.since
         if is_new or recorded == ABSENT_MARK:
-            marks[path] = current.marks[0] if current.marks else ABSENT_MARK
+            marks[path] = current[0] if current else ABSENT_MARK
             continue
         marks[path] = recorded or UNKNOWN_MARK
-        if recorded not in current.marks:
-            changed[path] = current
-    return marks, _reason(changed, references.verified_on) if changed else ""
+        if recorded not in current:
+            (changed if current else gone).append(path)
+    return marks, _reason(gone, changed, references.verified_on)
 
 
-def _reason(states: Mapping[str, PathState], held_on: str) -> str:
-    """Return what happened to the files, most serious first."""
-    missing = [path for path, here in states.items() if not here.marks and not here.moved_to]
-    gone = [path for path in missing if not is_pattern(path)]
-    unmet = [path for path in missing if is_pattern(path)]
-    moved = [(path, here.moved_to) for path, here in states.items() if here.moved_to]
-    changed = [path for path, here in states.items() if here.marks]
-    clauses = [f"{_list_paths(gone)} {_verb(gone, 'is', 'are')} gone"] if gone else []
-    clauses += [f"{_list_paths(unmet)} {_verb(unmet, 'matches', 'match')} nothing any more"] if unmet else []
-    clauses += [f"{_shorten(path)} has moved to {_shorten(to)}" for path, to in moved[:MAX_LISTED_FILES]]
-    clauses += [f"{_list_paths(changed)} {_verb(changed, 'has', 'have')} changed since {held_on}"] if changed else []
+def _reason(gone: Sequence[str], changed: Sequence[str], verified_on: str) -> str:
+    """Return what happened to the files, most serious first; empty if nothing did."""
+    groups = (
+        ([path for path in gone if not is_pattern(path)], "is gone", "are gone"),
+        ([path for path in gone if is_pattern(path)], "matches nothing any more", "match nothing any more"),
+        (changed, f"has changed since {verified_on}", f"have changed since {verified_on}"),
+    )
+    clauses = (f"{_list_paths(paths)} {one if len(paths) == 1 else many}" for paths, one, many in groups if paths)
     return truncate("; ".join(clauses), MAX_REASON_LENGTH)
 
 
@@ -170,10 +158,6 @@ def _list_paths(paths: Sequence[str]) -> str:
     more = [f"{len(paths) - MAX_LISTED_FILES} more"] if len(paths) > MAX_LISTED_FILES else []
     *first, last = names + more
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _verb(paths: Sequence[str], one: str, many: str) -> str:
-    return one if len(paths) == 1 else many
 
 
 def _shorten(path: str) -> str:
@@ -185,15 +169,6 @@ def staleness_penalty(stale: str) -> float:
     if not stale:
         return 0.0
     return GONE_PENALTY if any(part.endswith(GONE_SUFFIXES) for part in stale.split("; ")) else CHANGED_PENALTY
-
-
-def likely_move(path: str, places: Iterable[str]) -> str:
-    """Return where a file moved, given the paths that now have its content; empty if ambiguous."""
-    others = [place for place in places if place != path]
-    name = path.rpartition("/")[2]
-    same_name = [place for place in others if place.rpartition("/")[2] == name]
-    candidates = same_name or others
-    return candidates[0] if len(candidates) == 1 else ""
 
 
 def ids_confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list[str]:

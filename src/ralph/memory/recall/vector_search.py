@@ -1,39 +1,26 @@
 """Vector search for memories with a similar meaning.
 
-Only available with the extra. A long-running process (a run, a server) keeps the vectors in memory and only loads new
-ones from the store; `embed_missing` computes missing ones in the background. If the database server compares vectors
-itself and has many, only a sample is loaded to estimate the distribution of similarities, and the server returns the
-nearest.
+Only available with the extra. A process loads the vectors of a project once and later only new ones: with 20,000
+memories that takes 0.2 s and a comparison 10 ms. Missing vectors are computed in the background.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from weakref import WeakKeyDictionary
 
+from ralph.core.errors import RalphError
 from ralph.store.vectors import VectorStore, has_vectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from ralph.memory.recall.embeddings import Encoder
     from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
-    from ralph.store.database import Row
-
-    class Similarities(Protocol):
-        """Similarity of memories to a query: 0 for the average, 1 for very similar."""
-
-        def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-            """Return the memories whose text has not changed since its vector was computed."""
-
-        def nearest(self, most: int = ...) -> list[int]:
-            """Return the sequence numbers of the most similar memories."""
-
-        def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-            """Return the similarity of these memories, as far as known."""
-
 
 MAX_QUERY_TOKENS = 128
 """Number of tokens read of a query: the subject is at the start, and long queries are slow."""
@@ -43,22 +30,18 @@ LOAD_PAGE_SIZE = 5_000
 """Number of vectors loaded from the store at a time."""
 DEFAULT_NEAREST = 50
 """Number of most similar memories returned by default."""
-MAX_LOADED_VECTORS = 4_096
-"""Number of vectors up to which all are loaded, even if the server could compare them."""
-SAMPLE_SIZE = 4_096
-"""Number of vectors sampled to estimate the distribution of similarities."""
-OVERSAMPLING = 4
-"""Factor by which the server returns more candidates than wanted, since it does not center the vectors."""
 COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
 CENTERING_PRIOR = 20
 """Number of vectors at which half of their mean is used for centering."""
 MAX_SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations above the mean that counts as maximum similarity."""
+FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
+"""Delay before the first and between later background passes; short runs end before the model is loaded."""
+LOWEST_NICE = 19
+"""Lowest scheduling priority (nice value)."""
 
 _spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
-_samples: WeakKeyDictionary[Store, tuple[int, VectorSpace]] = WeakKeyDictionary()
-"""Sample of the vectors of a store whose server compares them, with the newest vector at that time."""
 _encoders: list[Encoder | None] = []
 
 
@@ -81,20 +64,105 @@ def find_similar(store: Store, context: RecallContext) -> Similarities | None:
         return None
     vectors = VectorStore(store.scope, model.model, model.size)
     query = model.encode([text], MAX_QUERY_TOKENS)[0]
-    if newest := vectors.newest_on_server(MAX_LOADED_VECTORS):
-        return _current_sample(store, vectors, newest).compare_on_server(query, vectors)
     space = _spaces.setdefault(store, VectorSpace())
     space.refresh(vectors)
-    return space.compare(query, vectors)
+    return Similarities(dict(space.seqs), space.similarities(query), vectors)
 
 
-def _current_sample(store: Store, vectors: VectorStore, newest: int) -> VectorSpace:
-    """Return a sample of the vectors, renewed whenever there are new ones."""
-    sample = _samples.get(store)
-    if sample is None or sample[0] != newest:
-        sample = _samples[store] = (newest, VectorSpace())
-        sample[1].add(vectors.sample(SAMPLE_SIZE))
-    return sample[1]
+class VectorSpace:
+    """In-memory vectors of a project."""
+
+    def __init__(self) -> None:
+        self.seqs: dict[int, int] = {}
+        """Row of each memory, by its sequence number."""
+        self._last_loaded = 0
+        self._rows: Any = None
+        self._lengths: Any = None
+        self._mean: Any = None
+        self._along_mean: Any = None
+        """Projection of each vector on the mean direction."""
+
+    def refresh(self, vectors: VectorStore) -> None:
+        """Load the vectors computed since the last call."""
+        import numpy as np
+
+        loaded = []
+        while page := vectors.created_after(self._last_loaded, LOAD_PAGE_SIZE):
+            self._last_loaded = page[-1]["made"]
+            loaded += page
+        if not loaded:
+            return
+        for row in loaded:
+            self.seqs.setdefault(row["seq"], len(self.seqs))
+        added = np.frombuffer(b"".join(row["vector"] for row in loaded), np.int8).reshape(len(loaded), -1)
+        grown = np.zeros((len(self.seqs), added.shape[1]), np.int8)
+        if self._rows is not None:
+            grown[: len(self._rows)] = self._rows
+        grown[[self.seqs[row["seq"]] for row in loaded]] = added
+        self._rows = grown
+        self._update_statistics(np)
+
+    def _update_statistics(self, np: Any) -> None:
+        """Compute the length of each vector and the mean direction."""
+        lengths, total = [], np.zeros(self._rows.shape[1], np.float32)
+        for part in self._chunks(np):
+            norms = np.sqrt(np.maximum(np.einsum("ij,ij->i", part, part), 1))
+            lengths.append(norms)
+            total += (1 / norms) @ part
+        self._lengths = np.concatenate(lengths)
+        self._mean = total / (len(self.seqs) + CENTERING_PRIOR)
+        self._along_mean = self._project(np, self._mean)
+
+    def _chunks(self, np: Any) -> Iterator[Any]:
+        for start in range(0, len(self._rows), COMPARE_CHUNK_SIZE):
+            yield self._rows[start : start + COMPARE_CHUNK_SIZE].astype(np.float32)
+
+    def _project(self, np: Any, direction: Any) -> Any:
+        return np.concatenate([part @ direction for part in self._chunks(np)]) / self._lengths
+
+    def similarities(self, query: bytes) -> Any:
+        """Return the similarity of each memory to a query vector: 0 for the average, 1 for very similar.
+
+        Both are centered first, because all texts of a project have something in common.
+        """
+        import numpy as np
+
+        if self._rows is None:
+            return np.zeros(0, np.float32)
+        direction = np.frombuffer(query, np.int8).astype(np.float32)
+        direction /= max(float(np.linalg.norm(direction)), 1e-6)
+        direction -= self._mean
+        direction /= max(float(np.linalg.norm(direction)), 1e-6)
+        centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
+        cosines = (self._project(np, direction) - self._mean @ direction) / centered_lengths
+        return (cosines - cosines.mean()) / (MAX_SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
+
+
+class Similarities:
+    """Similarity of each memory to a query."""
+
+    def __init__(self, rows: Mapping[int, int], amounts: Any, vectors: VectorStore) -> None:
+        self._rows, self._amounts, self._vectors = rows, amounts, vectors
+
+    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
+        """Return the memories whose text has not changed since its vector was computed."""
+        requested = list(seqs)
+        current = self._vectors.filter_current(requested)
+        return [seq for seq in requested if seq in current]
+
+    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
+        """Return the sequence numbers of the most similar memories."""
+        seqs, amounts = list(self._rows), self._amounts
+        limit = min(limit, len(amounts))
+        best = amounts.argpartition(len(amounts) - limit)[-limit:] if limit else ()
+        return [seqs[row] for row in sorted(best, key=lambda row: -amounts[row])]
+
+    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
+        """Return the similarity of these memories, as far as known."""
+        return {seq: max(float(self._amounts[self._rows[seq]]), 0.0) for seq in seqs if seq in self._rows}
+
+
+# --- computing vectors -----------------------------------------------------------------
 
 
 def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda _: True) -> int:
@@ -110,175 +178,50 @@ def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda 
     return count
 
 
-class VectorSpace:
-    """In-memory vectors of a project."""
+class EmbeddingThread:
+    """Low-priority background thread that computes missing embeddings."""
 
-    def __init__(self) -> None:
-        self._seqs: list[int] = []
-        self._index: dict[int, int] = {}
-        self._last_loaded = 0
-        self._rows: Any = None
-        self._lengths: Any = None
-        self._shared: Any = None
-        self._common: Any = None
+    def __init__(self, open_store: Callable[[], Store], is_enabled: bool) -> None:
+        self._open_store = open_store
+        self._is_enabled = is_enabled
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._embed_periodically, name="embedding", daemon=True)
 
-    def refresh(self, vectors: VectorStore) -> None:
-        """Load the vectors computed since the last call."""
-        rows: list[Row] = []
-        while page := vectors.created_after(self._last_loaded, LOAD_PAGE_SIZE):
-            self._last_loaded = page[-1]["made"]
-            rows += page
-        self.add(rows)
+    def __enter__(self) -> EmbeddingThread:
+        if self._is_enabled:
+            self._thread.start()
+        return self
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add vectors, each with the sequence number of its memory."""
-        import numpy as np
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._is_enabled:
+            self._thread.join()
 
-        if not rows:
+    def _embed_periodically(self) -> None:
+        if self._ended.wait(FIRST_PASS_SECONDS):
             return
-        for row in rows:
-            self._index.setdefault(row["seq"], len(self._index))
-        self._seqs = list(self._index)
-        added = _matrix(np, rows)
-        grown = np.zeros((len(self._seqs), added.shape[1]), np.int8)
-        if self._rows is not None:
-            grown[: len(self._rows)] = self._rows
-        grown[[self._index[row["seq"]] for row in rows]] = added
-        self._rows = grown
-        self._update_statistics(np)
+        from ralph.memory.recall.embeddings import is_installed
 
-    def _update_statistics(self, np: Any) -> None:
-        """Compute the length of each vector and the mean direction."""
-        lengths, shared = [], np.zeros(self._rows.shape[1], np.float32)
-        for part in self._chunks(np):
-            norms = _lengths(np, part)
-            lengths.append(norms)
-            shared += (1 / norms) @ part
-        self._lengths = np.concatenate(lengths)
-        self._shared = shared / (len(self._seqs) + CENTERING_PRIOR)
-        self._common = self._project(np, self._shared)
-
-    def _chunks(self, np: Any) -> Iterator[Any]:
-        for start in range(0, len(self._rows), COMPARE_CHUNK_SIZE):
-            yield self._rows[start : start + COMPARE_CHUNK_SIZE].astype(np.float32)
-
-    def _project(self, np: Any, direction: Any) -> Any:
-        return np.concatenate([part @ direction for part in self._chunks(np)]) / self._lengths
-
-    def compare(self, query: bytes, vectors: VectorStore) -> LocalSimilarities:
-        """Return the similarity of each memory to a query vector, after centering."""
-        import numpy as np
-
-        if self._rows is None:
-            return LocalSimilarities((), {}, np.zeros(0, np.float32), vectors)
-        centered = CenteredQuery(np, query, self._shared)
-        similarities = centered.cosine(self._project(np, centered.direction), self._common)
-        return LocalSimilarities(self._seqs, self._index, SimilarityScale(similarities).apply(similarities), vectors)
-
-    def compare_on_server(self, query: bytes, vectors: VectorStore) -> Similarities:
-        """Return the similarity of memories to a query vector if these are a sample and the server has the rest."""
-        import numpy as np
-
-        if self._rows is None:
-            return self.compare(query, vectors)
-        centered = CenteredQuery(np, query, self._shared)
-        return ServerSimilarities(
-            centered, SimilarityScale(centered.cosine(self._project(np, centered.direction), self._common)), vectors
-        )
+        if not is_installed():
+            return
+        lower_thread_priority()
+        store: Store | None = None
+        while True:
+            try:
+                store = store or self._open_store()
+                embed_missing(store, lambda _: not self._ended.is_set())
+                store.release_connection()
+            except RalphError:
+                pass  # the run itself reports database errors
+            if self._ended.wait(PASS_INTERVAL_SECONDS):
+                break
+        if store:
+            store.close()
 
 
-class CenteredQuery:
-    """Direction of a query vector after centering."""
-
-    def __init__(self, np: Any, query: bytes, shared: Any) -> None:
-        self._np, self._shared = np, shared
-        vector = np.frombuffer(query, np.int8).astype(np.float32)
-        vector /= max(float(np.linalg.norm(vector)), 1e-6)
-        vector -= shared
-        self.direction = vector / max(float(np.linalg.norm(vector)), 1e-6)
-
-    def cosine(self, along: Any, common: Any) -> Any:
-        """Return the cosine similarity to vectors, given their projections on the query and on the mean direction."""
-        own = self._shared @ self._shared
-        return (along - self._shared @ self.direction) / self._np.sqrt(1 - 2 * common + own + 1e-12)
-
-    def cosine_to_rows(self, rows: Sequence[Row]) -> Any:
-        """Return the cosine similarity to the vectors of rows."""
-        part = _matrix(self._np, rows).astype(self._np.float32)
-        lengths = _lengths(self._np, part)
-        return self.cosine(part @ self.direction / lengths, part @ self._shared / lengths)
-
-
-class SimilarityScale:
-    """Scale of similarities relative to their distribution: 0 for the mean, 1 for very similar."""
-
-    def __init__(self, near: Any) -> None:
-        self._mean, self._spread = near.mean(), MAX_SIMILARITY_DEVIATIONS * (float(near.std()) or 1.0)
-
-    def apply(self, near: Any) -> Any:
-        """Return the scaled similarities."""
-        return (near - self._mean) / self._spread
-
-
-class LocalSimilarities:
-    """Similarity of each memory to a query, computed in memory."""
-
-    def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Any, vectors: VectorStore) -> None:
-        self._seqs, self._index, self._amounts, self._vectors = seqs, place, amounts, vectors
-
-    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-        """Return the memories whose text has not changed since its vector was computed."""
-        requested = list(seqs)
-        current = self._vectors.filter_current(requested)
-        return [seq for seq in requested if seq in current]
-
-    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
-        """Return the sequence numbers of the most similar memories."""
-        limit = min(limit, len(self._amounts))
-        best = self._amounts.argpartition(len(self._amounts) - limit)[-limit:] if limit else ()
-        return [self._seqs[place] for place in sorted(best, key=lambda place: -self._amounts[place])]
-
-    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-        """Return the similarity of these memories, as far as known."""
-        places = {seq: self._index[seq] for seq in seqs if seq in self._index}
-        return {
-            seq: max(float(self._amounts[place]), 0.0) for seq, place in places.items() if place < len(self._amounts)
-        }
-
-
-class ServerSimilarities:
-    """Similarity of memories to a query, with the search done by the database server."""
-
-    def __init__(self, asked: CenteredQuery, scale: SimilarityScale, vectors: VectorStore) -> None:
-        self._asked, self._scale, self._vectors = asked, scale, vectors
-        self._known: dict[int, float] = {}
-
-    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-        """Return the memories that have a vector of their current text."""
-        requested = list(seqs)
-        self._add(self._vectors.get_many([seq for seq in requested if seq not in self._known]))
-        return [seq for seq in requested if seq in self._known]
-
-    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
-        """Return the sequence numbers of the most similar memories."""
-        seqs = self._add(self._vectors.nearest(self._asked.direction.tolist(), OVERSAMPLING * limit))
-        return sorted(seqs, key=lambda seq: -self._known[seq])[:limit]
-
-    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-        """Return the similarity of these memories, as far as known."""
-        return {seq: max(self._known[seq], 0.0) for seq in self.with_current_vector(seqs)}
-
-    def _add(self, rows: Sequence[Row]) -> list[int]:
-        if not rows:
-            return []
-        seqs = [row["seq"] for row in rows]
-        self._known.update(zip(seqs, self._scale.apply(self._asked.cosine_to_rows(rows)).tolist(), strict=True))
-        return seqs
-
-
-def _matrix(np: Any, rows: Sequence[Row]) -> Any:
-    return np.frombuffer(b"".join(row["vector"] for row in rows), np.int8).reshape(len(rows), -1)
-
-
-def _lengths(np: Any, part: Any) -> Any:
-    return np.sqrt(np.maximum(np.einsum("ij,ij->i", part, part), 1))
+def lower_thread_priority() -> None:
+    """Set the lowest priority for this thread, where threads have one."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_NICE)
+    except (AttributeError, OSError):
+        pass

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from ralph.core.text import count_tokens
 from ralph.memory.maintenance import Removal
 from ralph.memory.recall.prime import render_primer
-from ralph.memory.recall.rankers import PROFILES
+from ralph.memory.recall.rankers import RANKERS
 from ralph.memory.validation import days_ago
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -62,7 +62,14 @@ class MemorySearchQuery(MemoryFilters):
 
     q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
     task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
-    ranker: Annotated[str, Meta(description=f"Ranking profile: {', '.join(PROFILES)}.")] = ""
+    ranker: Annotated[
+        str,
+        Meta(
+            description="Ranking formula: "
+            + ", ".join(f"{one.name} (by {one.description})" for one in RANKERS.values())
+            + "."
+        ),
+    ] = ""
     limit: Limit = 50
 
 
@@ -101,8 +108,8 @@ def search_memories(project: Project, name: str, query: MemorySearchQuery) -> Li
     With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
     target = selected_project(project, name)
-    if query.ranker and query.ranker not in PROFILES:
-        raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
+    if query.ranker and query.ranker not in RANKERS:
+        raise InvalidValueError(f"ranker: must be one of {', '.join(RANKERS)}.")
     task = valid_id("Task", query.task) or None
     found = target.memory.search(
         query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker, task_id=task

@@ -12,7 +12,6 @@ from ralph.core.text import one_line
 from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.memory.recall.embeddings import is_installed
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
-from ralph.memory.sharing import is_shared
 from ralph.project import Project
 from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project, valid_id
 from ralph.web.api.memories import CursorPart
@@ -176,7 +175,7 @@ def show_memory_page(project: Project, id: str, query: MemoryPageQuery) -> PageV
             "why": here.prompts.explain(id, valid_id("Task", query.task)) if query.task else None,
             "asked_task": query.task,
             "link_ids": dict(view.links),
-            "is_shared": is_shared(here.store, id),
+            "is_shared": here.memory.sharing.is_shared(id),
             "meanings": SCORE_DESCRIPTIONS,
             "kinds": _kinds((memory.kind,)),
             "in_project": query.project,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory
+from ralph.memory.recall.formulas import paths_overlap
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.rankers import PROFILES, estimate_for, paths_overlap
-from ralph.memory.recall.render_learnings import render_knowledge_base
+from ralph.memory.recall.rankers import RANKERS
+from ralph.memory.recall.render import render_knowledge_base
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
@@ -25,12 +26,12 @@ def noted(id: str, days: float = 0, **fields: object) -> Memory:
 
 
 def ranked(profile: str, *memories: Memory, **context: object) -> list[tuple[str, float]]:
-    found = PROFILES[profile](memories, RecallContext(at=AT, **context))  # type: ignore[arg-type]
+    found = RANKERS[profile].rank(memories, RecallContext(at=AT, **context))  # type: ignore[arg-type]
     return [(one.memory.id, round(one.score, 3)) for one in found]
 
 
 @given(
-    st.sampled_from(sorted(PROFILES)),
+    st.sampled_from(sorted(RANKERS)),
     st.lists(
         st.tuples(
             st.floats(0, 1), st.integers(0, 400), st.integers(0, 9), st.sampled_from(["creator", "critic", None])
@@ -47,7 +48,7 @@ def test_every_score_is_the_sum_of_its_shares_and_the_best_comes_first(
     ]
     context = RecallContext(title="Fix the parser", files=("src/a.py",), hat="creator", at=AT)
 
-    found = PROFILES[profile](memories, context)
+    found = RANKERS[profile].rank(memories, context)
 
     assert all(one.score == pytest.approx(sum(share for _, share in one.because)) for one in found)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
@@ -134,7 +135,7 @@ def test_conventions_with_examples_are_picked_by_the_files_at_hand() -> None:
 def test_a_hat_score_is_made_of_five_parts() -> None:
     memory = noted("m", confidence=0.5, hat="critic", files=("src/*.py",), tags=("parsers", "tabs", "x"), days=10)
 
-    found = PROFILES["hats"](
+    found = RANKERS["hats"].rank(
         [memory], RecallContext(title="Fix parser tabs", files=("src/a.py",), hat="critic", session="s", at=AT)
     )
 
@@ -159,7 +160,7 @@ def test_a_hat_score_is_made_of_five_parts() -> None:
 def test_related_hats_count_a_little(theirs: str | None, ours: str | None, share: float) -> None:
     memory = noted("m", confidence=0.9, hat=theirs, tags=("parser",))
 
-    (found,) = PROFILES["hats"]([memory], RecallContext(title="parser", hat=ours, at=AT))
+    (found,) = RANKERS["hats"].rank([memory], RecallContext(title="parser", hat=ours, at=AT))
 
     assert dict(found.because)["hat"] == share
 
@@ -214,14 +215,6 @@ def test_paths_meet_by_name_glob_and_directory(ref: str, path: str, expected: bo
 
 
 # --- the plain ones ------------------------------------------------------------
-
-
-def test_recent_gives_the_newest_first() -> None:
-    assert [id for id, _ in ranked("recent", noted("old", 30), noted("new", 1), noted("older", 99))] == [
-        "new",
-        "old",
-        "older",
-    ]
 
 
 def test_learnings_go_by_use_and_success_and_the_unused_are_not_lost() -> None:
@@ -282,15 +275,3 @@ def test_what_a_learning_says_is_data() -> None:
 @pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
 def test_content_of_any_shape_can_be_shown(kind: str, content: str) -> None:
     assert "- " in shown(noted("said", kind=kind, content=content))
-
-
-def test_the_estimate_for_a_task_is_the_surest_of_its_type_and_complexity() -> None:
-    low = noted("low", kind="estimate", task_type="feature", confidence=0.9, content='{"complexity":"low"}')
-    medium = noted("medium", kind="estimate", task_type="feature", confidence=0.4, content='{"complexity":"medium"}')
-    surer = noted("surer", kind="estimate", task_type="feature", confidence=0.6, content='{"complexity":"medium"}')
-    memories = [low, medium, surer]
-
-    assert estimate_for(memories, "feature", "medium") is surer
-    assert estimate_for(memories, "feature") is low
-    assert estimate_for(memories, "feature", "high") is None
-    assert estimate_for(memories, "refactor", "low") is None
