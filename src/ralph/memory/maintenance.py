@@ -135,8 +135,8 @@ class MemoryMaintenance:
 
 def consolidate_memories(store: Store) -> int:
     """Merge near-duplicate memories when there are many; return how many were superseded."""
-    total = store.memories.count()
-    if not is_consolidation_due(total, store.attempts.count_since(store.memories.last_time("consolidated"))):
+    total = store.memories.stats.count()
+    if not is_consolidation_due(total, store.stats.count_since(store.memories.history.last_time("consolidated"))):
         return 0
     found = find_duplicates(store.memories.all(), now())
     count = sum(len(others) for _, others in found)
@@ -162,7 +162,7 @@ def retire_memories(store: Store) -> int:
     at = now()
     filter = MemoryFilter(before=timestamp(time.time() - LEARNING_EXPIRY_DAYS * DAY_SECONDS))
     outdated = [memory for memory in store.memories.find(filter) if is_expired(memory, at)]
-    if not outdated or needs_confirmation(len(outdated), store.memories.count()):
+    if not outdated or needs_confirmation(len(outdated), store.memories.stats.count()):
         return 0
     why = "old, and not used for a month"
     change = ChangeInfo(who="ralph", why=why, id=change_id())

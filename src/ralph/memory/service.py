@@ -46,7 +46,7 @@ class MemoryService(MemoryQueries):
         """Cleanup, consolidation, embeddings and checks."""
         from ralph.memory.maintenance import MemoryMaintenance
 
-        return MemoryMaintenance(self._store, self._actor, None if self._is_remote else self._root)
+        return MemoryMaintenance(self._store, self._actor, self._root if self._has_files else None)
 
     @property
     def sharing(self) -> SharingService:

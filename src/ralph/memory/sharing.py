@@ -96,7 +96,7 @@ class SharingService:
             return AddResult(memory=known, what="known")
         what = "edited" if known.state is MemoryState.ACTIVE else "revived"
         fields = _text_of(memory) | {"state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at}
-        return AddResult(memory=memories.update(known.id, what, change, **fields, verified_at=at), what=what)
+        return AddResult(memory=memories.update(known.id, what, change, **fields, verified_at=at).memory, what=what)
 
     def _find_copy(self, memory: Memory, shared_id: str) -> Memory | None:
         """Return the shared memory that is a copy of this one, or says the same."""
@@ -104,11 +104,11 @@ class SharingService:
         if shared_id and (known := memories.find_by_id(shared_id)):
             return known
         mark = fingerprint(memory)
-        by_mark, by_id = memories.find_known([mark], [memory.id])
+        by_mark, by_id = memories.index.find_known([mark], [memory.id])
         if mark in by_mark:
             return by_mark[mark]
         same_id = by_id[memory.id][0] if memory.id in by_id else None
-        is_ours = same_id and source_of(memories.history(memory.id)) == self._store.project_name
+        is_ours = same_id and source_of(memories.history.of(memory.id)) == self._store.project_name
         return same_id if is_ours else None
 
     def unshare(self, *ids: str) -> list[Memory]:
@@ -126,7 +126,7 @@ class SharingService:
                 if known is None or known.state is not MemoryState.ACTIVE:
                     raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
             fields = {"state": MemoryState.PRUNED, "state_reason": change.why, "updated_at": now()}
-            return [memories.update(id, "unshared", change, **fields) for id in names]
+            return [memories.update(id, "unshared", change, **fields).memory for id in names]
 
     def is_shared(self, id: str) -> bool:
         """Return whether a memory of this project is shared."""
@@ -138,7 +138,7 @@ class SharingService:
         """Return the shared memories that match a filter, newest first, each with its project."""
         memories, at = self._shared.memories, now()
         found = [
-            SharedMemory(memory=one, project=source_of(memories.history(one.id)))
+            SharedMemory(memory=one, project=source_of(memories.history.of(one.id)))
             for one in memories.find(filter, order="created_at")
             if current_confidence(one, at) >= filter.min_confidence
         ]
@@ -240,7 +240,7 @@ class _SharedImport:
         events = self._memories.history.of(own_id)
         if ours.state not in LIVE_STATES or not _came_by_sharing(events) or not all(map(_is_ours, events)):
             return False
-        if any(row["outcome"] == "done" for row in self._memories.attempts_shown(own_id, MAX_USES)):
+        if any(row["outcome"] == "done" for row in self._memories.history.attempts_shown(own_id, MAX_USES)):
             return False
         why = one.state_reason or NO_LONGER
         fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}

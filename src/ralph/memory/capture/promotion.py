@@ -35,7 +35,7 @@ class LearningCounts:
 
 def run_histories(store: Store, run_id: str) -> list[LoopHistory]:
     """Return the history of a run, one for each type of task it worked on."""
-    run = store.attempts.run(run_id)
+    run = store.runs.get(run_id)
     groups: dict[str, tuple[list[str], list[LoopIteration]]] = {}
     for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
         if attempt.task_id is None or attempt.outcome is AttemptOutcome.INTERRUPTED or attempt.handed_to:
@@ -62,8 +62,8 @@ def run_histories(store: Store, run_id: str) -> list[LoopHistory]:
 
 def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
     failed = attempt.outcome in FAILED_OUTCOMES
-    report = store.attempts.report_of(attempt) if failed else None
-    learned = store.memories.learned_in_attempt(attempt.run_id, attempt.task_id or "", attempt.number or 0)
+    report = store.failures.of_attempt(attempt) if failed else None
+    learned = store.memories.listing.learned_in_attempt(attempt.run_id, attempt.task_id or "", attempt.number or 0)
     return LoopIteration(
         number=attempt.iteration,
         succeeded=attempt.outcome is AttemptOutcome.DONE,

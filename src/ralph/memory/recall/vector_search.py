@@ -210,7 +210,7 @@ class EmbeddingThread:
             try:
                 store = store or self._open_store()
                 embed_missing(store, lambda _: not self._ended.is_set())
-                store.release_connection()
+                store.database.release_connection()
             except RalphError:
                 pass  # the run itself reports database errors
             if self._ended.wait(PASS_INTERVAL_SECONDS):
