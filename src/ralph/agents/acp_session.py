@@ -209,8 +209,8 @@ class AcpSession:
         if version != PROTOCOL_VERSION:
             raise _SessionEndedError(
                 SessionEnding.CRASHED,
-                f"{self._program.name} speaks ACP version {version}, but Ralph needs version {PROTOCOL_VERSION}. Install a"
-                " compatible version.",
+                f"{self._program.name} speaks ACP version {version}, but Ralph needs version {PROTOCOL_VERSION}."
+                " Install a compatible version.",
             )
         new_session = NewSessionRequest(cwd=str(self._session.directory.absolute()), mcp_servers=[])
         answer = await self._await_answer("session/new", connection.send_request("session/new", _params(new_session)))
@@ -276,8 +276,8 @@ class AcpSession:
             printed = self._transport.stray or self._transport.last_stderr_line()
             raise _SessionEndedError(
                 SessionEnding.CRASHED,
-                f"{self._program.name} did not answer {method} within {REQUEST_TIMEOUT_SECONDS:g} s. Check that it speaks ACP"
-                f" and is logged in.{f' It printed: {printed}' if printed else ''}",
+                f"{self._program.name} did not answer {method} within {REQUEST_TIMEOUT_SECONDS:g} s. Check that it speaks"
+                f" ACP and is logged in.{f' It printed: {printed}' if printed else ''}",
             ) from None
 
     def _read(self, model: type[Any], method: str, answer: object) -> Any:

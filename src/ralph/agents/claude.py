@@ -109,7 +109,8 @@ class ClaudeAgent:
         if version < MIN_VERSION:
             found, oldest = (".".join(map(str, one)) for one in (version, MIN_VERSION))
             raise AgentUnavailableError(
-                f"Claude Code {found} is too old: Ralph needs {oldest} or newer. Update with: {self._program.install_command}"
+                f"Claude Code {found} is too old: Ralph needs {oldest} or newer."
+                f" Update with: {self._program.install_command}"
             )
         self._is_checked = True
 

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import format_duration, format_usd, pluralize, printable
-from ralph.core.text import one_line
+from ralph.cli.output import format_duration, pluralize, printable
+from ralph.core.text import format_usd, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,7 +251,7 @@ def _attempt_started(details: dict[str, object]) -> list[tuple[str, str]]:
     about = f"(attempt {details['attempt']}{hat}{model})"
     lines = [("bold", f"{details['iteration']}. {details['task_id']} {details['title']} {about}")]
     # The reason is only worth a line if it is not the default choice.
-    if details["model"] and not str(details["model_reason"]).endswith(("no failure yet", "in the configuration")):
+    if details["model"] and not details.get("is_default_model"):
         lines.append(("dim", f"   {details['model']}: {details['model_reason']}"))
     if not details["with_memory"]:
         lines.append(("dim", "   without memory"))
@@ -331,9 +331,8 @@ def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     seconds = details["seconds"]
     assert isinstance(seconds, float)
     # A failed gate or review was reported on the line before.
-    is_reported = outcome == "retried" and str(details["reason"]).startswith(("the gate ", "the verification "))
-    reason = f": {details['reason']}" if details["reason"] and not is_reported else ""
-    cost = f", ${details['cost_usd']:.4f}" if details["cost_usd"] else ""
+    reason = f": {details['reason']}" if details["reason"] and not details.get("failed_check") else ""
+    cost = f", {format_usd(float(str(details['cost_usd'])))}" if details["cost_usd"] else ""
     # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""
     mark, what = (_MARKS[outcome], outcome)
@@ -353,10 +352,9 @@ def _next_step(details: dict[str, object]) -> str:
     if details["parts"]:
         return "; split into subtasks"
     if details["task_status"] == "blocked":
-        why = str(details["task_reason"])
-        spent = why.partition(",")[0] if why.startswith("has used up") else ""
-        left = "no retries left" if why.startswith("failed") else spent
-        return f"; {left + ', ' if left else ''}needs attention. To retry: ralph task reset {details['task_id']}"
+        spent = f"has used up {details['spent_limit']}, " if details.get("spent_limit") else ""
+        why = "no retries left, " if details.get("is_out_of_retries") else spent
+        return f"; {why}needs attention. To retry: ralph task reset {details['task_id']}"
     if details["handed_to"]:
         return ""
     return "; will be retried" if details["task_status"] == "pending" else ""

@@ -16,6 +16,8 @@ MAX_DETECTION_PASSES = 20
 """Maximum number of times a text is searched again after a match."""
 MIN_ENVIRONMENT_SECRET_CHARACTERS = 8
 """Minimum length of a secret from the environment, in characters; shorter values may be ordinary words."""
+MAX_DECIMALS = 8
+"""Maximum number of decimals of an amount of money."""
 MAX_STACK_TRACE_CHARACTERS = 500
 """Maximum length of a stored stack trace, in characters."""
 
@@ -379,3 +381,11 @@ def find_paths(text: str, limit: int = 20) -> tuple[str, ...]:
         if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES) and not text.startswith("(", match.end())
     )
     return tuple(paths)[:limit]
+
+
+def format_usd(usd: float) -> str:
+    """Format an amount with enough decimals to be meaningful: `$12.50`, `$0.0028`."""
+    digits = 2
+    while digits < MAX_DECIMALS and 0 < usd < 10 ** (1 - digits):
+        digits += 2
+    return f"${usd:,.{digits}f}"

@@ -37,6 +37,11 @@ class RunEnding(StrEnum):
     AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
 
     @property
+    def is_limit(self) -> bool:
+        """Whether the run stopped because a limit was reached."""
+        return self in _LIMITS
+
+    @property
     def is_resumable(self) -> bool:
         """Whether the run stopped early and can be resumed."""
         return self in _RESUMABLE
@@ -60,15 +65,8 @@ class RunEnding(StrEnum):
         }.get(self, 0)
 
 
-_RESUMABLE = (
-    RunEnding.LIMIT_ITERATIONS,
-    RunEnding.LIMIT_MINUTES,
-    RunEnding.LIMIT_COST,
-    RunEnding.LIMIT_TOKENS,
-    RunEnding.NO_MODEL,
-    RunEnding.NO_DISK,
-    RunEnding.INTERRUPTED,
-)
+_LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_COST, RunEnding.LIMIT_TOKENS)
+_RESUMABLE = (*_LIMITS, RunEnding.NO_MODEL, RunEnding.NO_DISK, RunEnding.INTERRUPTED)
 
 
 @record

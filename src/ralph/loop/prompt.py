@@ -410,7 +410,8 @@ def _handovers(known: PromptContext) -> list[PromptSection]:
     blocks = [
         (
             entry.number or 0,
-            f"#### From the {entry.hat}, attempt {entry.number}\n{escape_untrusted(entry.notes) or 'It left no notes.'}\n",
+            f"#### From the {entry.hat}, attempt {entry.number}\n"
+            f"{escape_untrusted(entry.notes) or 'It left no notes.'}\n",
         )
         for entry in known.handovers
     ]
