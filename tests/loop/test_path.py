@@ -13,6 +13,7 @@ import ralph
 import ralph.loop.prepare
 from ralph.core.records import PromptContext
 from ralph.entry import main
+from ralph.memory.recall.gather import gather_context
 from ralph.project import Project
 from tests.loop.trial import SAYS_DONE
 
@@ -25,14 +26,13 @@ def test_a_run_reaches_the_gathering_of_context_in_few_frames_of_different_names
 ) -> None:
     project.tasks.add("Accept tabs in the parser")
     path: list[str] = []
-    gather = ralph.loop.prepare.gather_context
 
     def record_path(*arguments: Any, **options: Any) -> PromptContext:
-        path.append(gather.__name__)
+        path.append(gather_context.__name__)
         for frame, _ in traceback.walk_stack(sys._getframe(1)):
             if frame.f_code.co_filename.startswith(SOURCES):
                 path.append(frame.f_code.co_name)
-        return gather(*arguments, **options)
+        return gather_context(*arguments, **options)
 
     monkeypatch.setattr(ralph.loop.prepare, "gather_context", record_path)
     monkeypatch.setattr(sys, "argv", ["ralph", "-C", str(project.root), "run", "--", "sh", "-c", SAYS_DONE])

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ralph.core.records import AttemptResult, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
-    from ralph.loop.git.branches import TaskWorktree
+    from ralph.loop.git.commits import TaskWorktree
     from ralph.loop.hats import HatMove
     from ralph.loop.prepare import PreparedAttempt
     from ralph.loop.progress import EventHandler
