@@ -173,7 +173,7 @@ def test_people_who_watch_see_words_and_tools_as_they_come(tmp_path: Path) -> No
         {"type": "system", "subtype": "permission_denied", "tool_name": "mcp__a__b"},
         message(text("\x1b[31mDone.\u200b"), id="msg_5"),
         result("Done."),
-        heard=heard.append,
+        on_output=heard.append,
     )
 
     assert heard[:2] == ["I look.\n", "> Read src/a.py\n"]
@@ -189,7 +189,7 @@ def test_words_are_heard_before_the_session_ends(tmp_path: Path) -> None:
     heard: list[str] = []
     agent = a_claude(tmp_path, lines(message(text("Half way."))), then="sleep 60")
 
-    reply = agent.work("", a_session(tmp_path, heard=heard.append, should_stop=lambda: bool(heard)))
+    reply = agent.work("", a_session(tmp_path, on_output=heard.append, should_stop=lambda: bool(heard)))
 
     assert heard == ["Half way.\n"]
     assert (reply.ending, reply.text) == (SessionEnding.STOPPED, "Half way.")
@@ -380,7 +380,7 @@ def test_a_key_that_is_not_taken_ends_the_session_at_once(tmp_path: Path, status
     agent = a_claude(tmp_path, lines(init(), retry | {"error": "authentication_failed"}), then="sleep 60")
     heard: list[str] = []
 
-    reply = agent.work("Do it.\n", a_session(tmp_path, heard=heard.append))
+    reply = agent.work("Do it.\n", a_session(tmp_path, on_output=heard.append))
 
     assert reply.ending is SessionEnding.MODEL_FAILED
     assert reply.detail == f"claude could not use its model: {status} authentication_failed"

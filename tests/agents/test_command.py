@@ -17,7 +17,7 @@ def test_the_prompt_goes_in_and_the_answer_comes_out(tmp_path: Path) -> None:
     heard: list[str] = []
     agent: Agent = CommandAgent(("sh", "-c", "tr a-z A-Z"), tmp_path)
 
-    reply = agent.work("fix the parser\n", a_session(tmp_path, heard=heard.append))
+    reply = agent.work("fix the parser\n", a_session(tmp_path, on_output=heard.append))
 
     assert agent.name == "command"
     assert (reply.text, reply.ending, reply.exit_code) == ("FIX THE PARSER\n", SessionEnding.FINISHED, 0)

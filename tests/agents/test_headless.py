@@ -111,7 +111,7 @@ def test_codex_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None:
         {"type": "turn.completed", "usage": usage},
     )
 
-    reply = codex.agent.work("Fix it.", a_session(codex.directory, heard=heard.append))
+    reply = codex.agent.work("Fix it.", a_session(codex.directory, on_output=heard.append))
 
     assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I look.\n\n<task-done>t-000001</task-done>"
@@ -213,7 +213,7 @@ def test_gemini_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None
         {"type": "result", "status": "success", "stats": GEMINI_STATS},
     )
 
-    reply = gemini.agent.work("Fix it.", a_session(gemini.directory, heard=heard.append))
+    reply = gemini.agent.work("Fix it.", a_session(gemini.directory, on_output=heard.append))
 
     assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I write.\n\n<task-done>t-000001</task-done>"
@@ -338,7 +338,7 @@ def test_opencode_tells_what_it_said_used_and_cost(fake: Callable[[str], Fake]) 
         opencode_step("stop"),
     )
 
-    reply = opencode.agent.work("Fix it.", a_session(opencode.directory, heard=heard.append))
+    reply = opencode.agent.work("Fix it.", a_session(opencode.directory, on_output=heard.append))
 
     assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I write.\n\n<task-done>t-000001</task-done>"

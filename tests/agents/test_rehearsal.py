@@ -246,7 +246,7 @@ def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Pat
     )
     prompt = a_prompt()
 
-    reply = agent.work(prompt, a_session(tmp_path, heard=heard.append))
+    reply = agent.work(prompt, a_session(tmp_path, on_output=heard.append))
 
     assert (tmp_path / "parser.py").read_text() == "a = 2\nb = 3\n"
     assert (tmp_path / "tests/test_parser.py").read_text() == "x\n"

@@ -67,7 +67,7 @@ time_t time(time_t *now) {
 HOUR, YEAR = 3600, 365 * 24 * 3600
 ACTOR = """
 import json, sys
-from ralph.core.records import Outcome, Status, now
+from ralph.core.records import AttemptOutcome, TaskStatus, now
 from ralph.store import open_store
 from tests.make import a_memory, begin, finish, remember
 store = open_store(sys.argv[1], "clock")
@@ -144,7 +144,7 @@ def clock(tmp_path: Path) -> Clock:
 START = "run = store.attempts.start_run('test')"
 BEGIN = "begun = store.attempts.begin(run.id, {worker!r}, {lease}, agent='test'); answer = begun is not None"
 BEAT = "answer = store.tasks.heartbeat(begun.task.id, begun.task.claim_token, {lease})"
-FINISH = "finish(store, begun.task, begun.attempt, Outcome.DONE, Status.DONE); answer = 'done'"
+FINISH = "finish(store, begun.task, begun.attempt, AttemptOutcome.DONE, TaskStatus.DONE); answer = 'done'"
 
 
 @needs_compiler
@@ -209,7 +209,7 @@ def test_what_happened_is_told_in_the_order_in_which_it_did(url: str, clock: Clo
             clock.set(ahead)
             actor(f"run = store.attempts.start_run('agent {number}')")
             actor(BEGIN.format(worker="w", lease=60))
-            actor("finish(store, begun.task, begun.attempt, Outcome.FAILED, notes='n')")
+            actor("finish(store, begun.task, begun.attempt, AttemptOutcome.FAILED, notes='n')")
             actor(f"memory = remember(store, a_memory('Title', 'Body {number}', id='mem-{number}-0000'))")
             actor(f"store.tasks.log(begun.task.id, 'line {number}', 'test')")
 

@@ -78,8 +78,8 @@ import sys, time
 from ralph.loop import run_log
 deadline = time.monotonic() + 20
 while time.monotonic() < deadline:
-    for run in run_log.runs(sys.argv[1]):
-        told, _ = run_log.read(sys.argv[1], run)
+    for run in run_log.logged_runs(sys.argv[1]):
+        told, _ = run_log.read_events(sys.argv[1], run)
         if any("I look at the parser." in str(one.details.get("text")) for one in told):
             print([one.what for one in told])
             sys.exit(0)

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.storeless
 BROKEN_OFF = """
 import os, signal, sys
 from pathlib import Path
-from ralph.loop.git.branches import Branches
+from ralph.loop.git.branches import TaskBranches
 
-branches = Branches.open(Path(sys.argv[1]))
+branches = TaskBranches.open(Path(sys.argv[1]))
 place = branches.work_on("t-1", "Write")
 (place.directory / "new.txt").write_text("made\\n")
 branches._merge = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -806,8 +806,8 @@ def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
 
 def test_processes_take_turns(root: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from ralph.loop.git.branches import Branches\n"
-        "branches = Branches.open(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from ralph.loop.git.branches import TaskBranches\n"
+        "branches = TaskBranches.open(Path(sys.argv[1]))\n"
         "for number in range(5):\n"
         "    id = f't-{sys.argv[2]}-{number}'\n"
         "    place = branches.work_on(id, id)\n"
