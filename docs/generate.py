@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.cli import COMMANDS, EPILOG, build_parser
+from ralph.core.agents import AGENTS
 
 HERE = Path(__file__).parent
 
@@ -119,6 +120,25 @@ def _http_type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "anything"))
 
 
+# --- agents -----------------------------------------------------------------------------
+
+AGENTS_BEGIN, AGENTS_END = "<!-- agents: made by `make docs` -->\n", "<!-- end of agents -->\n"
+
+
+def agents_page() -> str:
+    """Return docs/agents.md with a current table of agents."""
+    before, _, rest = (HERE / "agents.md").read_text(encoding="utf-8").partition(AGENTS_BEGIN)
+    rows = [
+        f"| `{name}` | {spec.description} | {'yes' if spec.reports_cost else 'no'} |"
+        f" {'yes' if spec.reports_tokens else 'no'} | {'yes' if spec.is_connectable else 'no'} |\n"
+        for name, spec in AGENTS.items()
+        if spec.module
+    ]
+    head = "| name | what runs | reports cost | reports tokens | `ralph setup` |\n|---|---|---|---|---|\n"
+    return before + AGENTS_BEGIN + head + "".join(rows) + AGENTS_END + rest.partition(AGENTS_END)[2]
+
+
 if __name__ == "__main__":
+    (HERE / "agents.md").write_text(agents_page(), encoding="utf-8")
     (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
     (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")

@@ -215,7 +215,7 @@ def test_what_happened_is_told_in_the_order_in_which_it_did(url: str, clock: Clo
 
         assert actor("answer = [r.agent for r in store.attempts.runs(9)]") == [f"agent {n}" for n in (4, 3, 2, 1, 0)]
         assert actor("answer = [a.number for a in store.attempts.latest(9)]") == [5, 4, 3, 2, 1]
-        assert actor("answer = [a.number for a, _ in store.attempts.trail(begun.task, 9)]") == [
+        assert actor("answer = [a.number for a, _ in store.attempts.attempts_since_reset(begun.task, 9)]") == [
             5,
             4,
             3,

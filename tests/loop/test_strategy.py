@@ -112,7 +112,7 @@ def test_without_a_strategy_a_configured_model_is_fixed() -> None:
 
 def test_fixed_never_changes() -> None:
     assert chosen("fixed", configured="mine", failures=3, repeating=True) == ModelChoice(
-        model="mine", reason="fixed in the configuration"
+        model="mine", reason="fixed in the configuration", is_default=True
     )
     assert chosen("fixed", failures=3).model == "haiku"
 

@@ -276,8 +276,8 @@ class AcpSession:
             printed = self._transport.stray or self._transport.last_stderr_line()
             raise _SessionEndedError(
                 SessionEnding.CRASHED,
-                f"{self._program.name} did not answer {method} within {REQUEST_TIMEOUT_SECONDS:g} s. Check that it speaks"
-                f" ACP and is logged in.{f' It printed: {printed}' if printed else ''}",
+                f"{self._program.name} did not answer {method} within {REQUEST_TIMEOUT_SECONDS:g} s."
+                f" Check that it speaks ACP and is logged in.{f' It printed: {printed}' if printed else ''}",
             ) from None
 
     def _read(self, model: type[Any], method: str, answer: object) -> Any:

@@ -80,6 +80,11 @@ _MAX_REMEMBERED = 200
 """Maximum number of messages, and of blocks per message, remembered to detect repeats."""
 
 
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> ClaudeAgent:
+    """Return Claude Code as configured; it always accepts a model."""
+    return ClaudeAgent(config, directory)
+
+
 class ClaudeAgent:
     """Claude Code, run from its command line."""
 

@@ -22,6 +22,7 @@ from ralph.agents.programs import (
 )
 from ralph.agents.streams import MAX_COUNT, JsonLinesParser, MessageBuffer, count_at, number_at, text_at, value_at
 from ralph.agents.supervisor.process import run_program
+from ralph.core.agents import AGENTS
 from ralph.core.environment import allowed_environment
 from ralph.core.records import AgentReply, SessionEnding
 from ralph.core.text import clean, one_line, sanitize
@@ -51,6 +52,11 @@ _ENDING_PHRASES = {
 }
 
 
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
+    """Return the configured agent."""
+    return HeadlessAgent(config, directory, accepts_model=accepts_model)
+
+
 class HeadlessAgent:
     """Codex, the Gemini CLI or opencode, run from its command line."""
 
@@ -61,7 +67,7 @@ class HeadlessAgent:
         self.name = config.name
         self._stream = _STREAMS[config.name]
         self.accepts_model = accepts_model
-        self.reports_cost = self._stream.reports_cost
+        self.reports_cost = AGENTS[config.name].reports_cost
         self._program = AgentProgram(
             title=config.name,
             package=self._stream.package,
@@ -113,7 +119,6 @@ class _Stream(ABC):
 
     package: ClassVar[str]
     """Name of the npm package."""
-    reports_cost: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, str]] = {}
     """Default environment variables; the user's own values take precedence."""
 
@@ -359,7 +364,6 @@ class _OpenCode(_Stream):
     """`opencode run --format json`: there is no final event, so the last step or error decides."""
 
     package = "opencode-ai"
-    reports_cost = True
 
     _REASONS: ClassVar[Mapping[str, SessionEnding]] = {
         "length": SessionEnding.OUT_OF_TURNS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.errors import ConfigError
 from ralph.core.files import is_inside, path_exists
 from ralph.core.records import record, replace
@@ -98,12 +99,6 @@ class HatsConfig:
     """Instructions that replace the default ones of a hat."""
 
 
-AGENTS = (
-    *("command", "rehearsal", "claude", "codex", "gemini", "opencode"),
-    *("acp", "claude-acp", "codex-acp", "gemini-acp", "opencode-acp"),
-)
-CONNECTABLE_AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
-"""Agents that `ralph setup` can connect to the memory through hooks, an MCP server or a skill."""
 PERMISSIONS = ("all", "edit", "read")
 
 
@@ -623,7 +618,7 @@ CONFIG_TEMPLATE = """\
 # review_model = ""        # empty: the strongest of the ladder
 
 [agent]
-# name = "command"         # or claude, codex, gemini, opencode, acp, claude-acp, gemini-acp, ...; see docs/agents.md
+# name = "command"         # or {agents}
 # command = ["my-agent"]   # for example: reads the prompt on stdin, answers on stdout
 # model = ""
 # permissions = "all"      # of a built-in agent: "all", "edit" (no commands) or "read"
@@ -679,4 +674,4 @@ CONFIG_TEMPLATE = """\
 # types = []
 # tags = []
 # recent = 0               # days
-"""
+""".replace("{agents}", ", ".join(name for name in RUNNABLE_AGENTS if name != "command"))

@@ -28,10 +28,10 @@ from pathlib import Path
 from ralph.loop.git.branches import TaskBranches
 
 branches = TaskBranches.open(Path(sys.argv[1]))
-place = branches.work_on("t-1", "Write")
+place = branches.prepare_worktree("t-1", "Write")
 (place.directory / "new.txt").write_text("made\\n")
 branches._merge = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-branches.finish(place, "t-1", "Write")
+branches.commit_and_merge(place, "t-1", "Write")
 """
 
 
@@ -810,9 +810,9 @@ def test_processes_take_turns(root: Path) -> None:
         "branches = TaskBranches.open(Path(sys.argv[1]))\n"
         "for number in range(5):\n"
         "    id = f't-{sys.argv[2]}-{number}'\n"
-        "    place = branches.work_on(id, id)\n"
+        "    place = branches.prepare_worktree(id, id)\n"
         "    (place.directory / id).write_text('made')\n"
-        "    assert not branches.finish(place, id, id).why\n"
+        "    assert not branches.commit_and_merge(place, id, id).reason\n"
     )
 
     running = [subprocess.Popen([sys.executable, "-c", script, str(root), str(number)]) for number in range(3)]
@@ -879,17 +879,6 @@ def test_tidying_leaves_worktrees_of_other_projects_alone(root: Path, branches: 
 
     assert branches.remove_merged(lambda: ()) == ()
     assert theirs.directory.is_dir()
-
-
-def test_what_a_killed_removal_left_is_swept_up(root: Path, branches: TaskBranches) -> None:
-    litter = [root / ".ralph/worktrees/.gone-1", root / ".git/ralph/gone-1", root / ".git/ralph/new-1"]
-    for folder in litter:
-        folder.mkdir()
-        os.utime(folder, (0, 0))
-
-    branches.remove_merged(lambda: ())
-
-    assert not any(folder.exists() for folder in litter)
 
 
 # --- a project below the top, and where commands find it ---------------------------------
