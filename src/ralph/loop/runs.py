@@ -68,7 +68,7 @@ class RunService:
         from ralph.agents import open_agent
         from ralph.loop.options import apply_limits, dump_options
         from ralph.loop.run import Loop
-        from ralph.loop.run_log import RunRecorder
+        from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
 
         if options.only:
