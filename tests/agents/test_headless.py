@@ -15,7 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.agents import Agent, Limits, agent_accepts_model, open_agent
-from ralph.agents.headless import _STREAMS, HeadlessAgent
+from ralph.agents.codex import _CodexStream
+from ralph.agents.gemini import _GeminiStream
+from ralph.agents.headless import EventStream
+from ralph.agents.opencode import _OpenCodeStream
 from ralph.core.agents import AGENTS
 from ralph.core.config import AgentConfig, ModelsConfig
 from ralph.core.errors import AgentUnavailableError
@@ -25,6 +28,7 @@ from tests.make import a_session
 pytestmark = pytest.mark.storeless
 
 NAMES = ("codex", "gemini", "opencode")
+STREAMS: dict[str, type[EventStream]] = {"codex": _CodexStream, "gemini": _GeminiStream, "opencode": _OpenCodeStream}
 
 PROGRAM = """\
 #!/bin/sh
@@ -444,7 +448,7 @@ def test_check_says_what_to_install(fake: Callable[[str], Fake], name: str, monk
     monkeypatch.setenv("PATH", "/nonesuch")
 
     with pytest.raises(AgentUnavailableError) as missing:
-        HeadlessAgent(AgentConfig(name=name), program.directory / "elsewhere").check()
+        open_agent(AgentConfig(name=name), program.directory / "elsewhere").check()
     monkeypatch.undo()
     with pytest.raises(AgentUnavailableError) as broken:
         program.configured().check()
@@ -490,7 +494,7 @@ ANYTHING = st.recursive(
 )
 def test_events_of_any_shape_are_taken_in(events: list[tuple[str, dict[str, Any]]], name: str) -> None:
     heard: list[str] = []
-    stream = _STREAMS[name](heard.append)
+    stream = STREAMS[name](heard.append)
 
     for kind, rest in events:
         stream.add(json.dumps({**rest, "type": kind}) + "\n")
@@ -504,9 +508,7 @@ def test_events_of_any_shape_are_taken_in(events: list[tuple[str, dict[str, Any]
 def test_they_are_told_a_model_only_when_a_person_has_named_one_since_the_usual_ones_mean_nothing_to_them(
     tmp_path: Path,
 ) -> None:
-    others = [
-        name for name, one in AGENTS.items() if one.module in ("headless", "acp") and not one.knows_default_models
-    ]
+    others = [name for name, one in AGENTS.items() if one.module in (*NAMES, "acp") and not one.knows_default_models]
     assert {*NAMES, "acp", "gemini-acp"} <= set(others)
     for name in others:
         usual, own = ModelsConfig(), ModelsConfig(ladder=("small", "large"))

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ralph.agents.claude import claude_environment, strip_file_mentions
-from ralph.agents.headless import opencode_variables
+from ralph.agents.opencode import opencode_variables
 from ralph.agents.programs import AgentProgram
 from ralph.agents.supervisor.process import guarded_process
 from ralph.core.agents import AGENTS

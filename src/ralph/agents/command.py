@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ralph.agents import MODEL_PLACEHOLDER, has_model_placeholder
-from ralph.agents.supervisor.process import find_program, run_program
+from ralph.agents.supervisor.executables import find_program
+from ralph.agents.supervisor.process import run_program
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply

@@ -74,7 +74,7 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec(
             name="codex",
             description="Codex",
-            module="headless",
+            module="codex",
             env_keys=_OPENAI,
             reports_tokens=True,
             is_connectable=True,
@@ -82,7 +82,7 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec(
             name="gemini",
             description="Gemini CLI",
-            module="headless",
+            module="gemini",
             env_keys=_GOOGLE,
             reports_tokens=True,
             is_connectable=True,
@@ -91,7 +91,7 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec(
             name="opencode",
             description="opencode",
-            module="headless",
+            module="opencode",
             env_keys=_ALL_PROVIDERS,
             reports_cost=True,
             reports_tokens=True,
