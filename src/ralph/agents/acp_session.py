@@ -1,6 +1,7 @@
 """One session with an agent over the Agent Client Protocol.
 
-The agent sends requests while it works on ours, so this module uses asyncio; no other part of the agents does.
+The agent sends requests while it works on ours, so this module uses asyncio; no other part of the agents does. It
+needs the SDK, an optional dependency, and is therefore imported when a session starts.
 Input is parsed leniently: unknown lines and updates are ignored.
 
 """
@@ -12,6 +13,23 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from acp.connection import Connection
+from acp.exceptions import RequestError
+from acp.schema import (
+    ClientCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    RequestPermissionRequest,
+    TextContentBlock,
+)
+from pydantic import ValidationError
+
+from ralph import __version__
 from ralph.agents.acp_transport import AcpTransport
 from ralph.agents.acp_updates import (
     AcpUpdates,
@@ -30,8 +48,6 @@ from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
-
-    from acp.connection import Connection
 
     from ralph.agents import SessionOptions
     from ralph.agents.supervisor.process import GuardedProcess
@@ -121,8 +137,6 @@ class AcpSession:
         self._exception = self._exception or context.get("exception")
 
     async def _run(self) -> None:
-        from acp.connection import Connection
-
         self._transport.start_reading()
         connection = Connection(self._answer, self._transport)
         conversation = asyncio.ensure_future(self._run_conversation(connection))
@@ -163,8 +177,6 @@ class AcpSession:
 
     async def _run_conversation(self, connection: Connection) -> tuple[SessionEnding, str]:
         """Conduct the whole conversation and return how it ended."""
-        from acp.exceptions import RequestError
-
         try:
             await self._start_session(connection)
             return await self._send_prompt(connection)
@@ -176,17 +188,6 @@ class AcpSession:
             return await self._explain_disconnect()
 
     async def _start_session(self, connection: Connection) -> None:
-        from acp.schema import (
-            ClientCapabilities,
-            Implementation,
-            InitializeRequest,
-            InitializeResponse,
-            NewSessionRequest,
-            NewSessionResponse,
-        )
-
-        from ralph import __version__
-
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=ClientCapabilities(),
@@ -223,8 +224,6 @@ class AcpSession:
 
     async def _choose_model(self, connection: Connection, models: SessionOption, name: str) -> None:
         """Select one of the models the session offers."""
-        from acp.exceptions import RequestError
-
         chosen = models.find(name)
         if chosen is None:
             names = ", ".join(one_line(clean(value), 60) for value in list(models.choices)[:MAX_LISTED_MODELS])
@@ -247,8 +246,6 @@ class AcpSession:
             await self._await_answer(setting.method, connection.send_request(setting.method, params))
 
     async def _send_prompt(self, connection: Connection) -> tuple[SessionEnding, str]:
-        from acp.schema import PromptRequest, PromptResponse, TextContentBlock
-
         prompt = TextContentBlock(type="text", text=self._prompt)
         request = PromptRequest(session_id=self._updates.session_id, prompt=[prompt])
         answer = await connection.send_request("session/prompt", _params(request))
@@ -270,8 +267,6 @@ class AcpSession:
 
     def _read(self, model: type[Any], method: str, answer: object) -> Any:
         """Validate an answer against its schema."""
-        from pydantic import ValidationError
-
         try:
             return model.model_validate(answer)
         except ValidationError:
@@ -298,8 +293,6 @@ class AcpSession:
     # Requests from the agent.
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
-        from acp.exceptions import RequestError
-
         if is_notification:
             return None
         if method == "session/request_permission":
@@ -308,8 +301,6 @@ class AcpSession:
 
     def _answer_permission(self, params: Any) -> Any:
         """Answer a permission request for a tool."""
-        from acp.schema import RequestPermissionRequest
-
         request = RequestPermissionRequest.model_validate(params)
         if self._updates.is_cancelled:
             return {"outcome": {"outcome": "cancelled"}}

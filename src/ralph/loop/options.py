@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 
 from ralph.core.records import record, record_fields, replace
@@ -126,8 +127,6 @@ def dump_options(run_options: RunOptions, worker: str = "") -> str:
 
     Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
-    import json
-
     defaults = record_fields(RunOptions())
     changed = {
         name: value for name, value in record_fields(run_options).items() if value != defaults[name] and name != "only"
@@ -165,8 +164,6 @@ _EXCLUSIVE = {
 
 
 def _load(options: str) -> dict[str, Any]:
-    import json
-
     try:
         stored = json.loads(options or "{}")
     except ValueError:

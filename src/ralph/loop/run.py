@@ -10,6 +10,7 @@ from ralph.core.records import TaskStatus, record_fields, replace
 from ralph.loop import progress
 from ralph.loop.context import RunContext
 from ralph.loop.environment import missing_password_warning
+from ralph.loop.git.branches import TaskBranches
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
 from ralph.loop.options import RunEnding, RunSummary
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ralph.agents import Agent
     from ralph.core.config import Config
     from ralph.core.records import ResourceUsage, Run, Task
-    from ralph.loop.git.branches import TaskBranches
     from ralph.loop.options import RunOptions
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
@@ -150,8 +150,6 @@ class Loop:
     def _open_branches(self) -> TaskBranches | None:
         if self._options.parallel < 2:
             return None
-        from ralph.loop.git.branches import TaskBranches
-
         return TaskBranches.open(self._directory)
 
     def _start(self) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from ralph.core.records import (
@@ -18,7 +19,9 @@ from ralph.formats.sigils import strip_sigils
 from ralph.loop.hats import handover_text
 from ralph.loop.limits import add_attempt_usage, task_usage_lines
 from ralph.loop.outcome import count_failing_checks, gate_failure_prefix, judge_attempt, next_status
+from ralph.memory.capture.handover import extract_at_completion, extract_at_handover, extract_gate_fix
 from ralph.memory.capture.statements import stated
+from ralph.memory.lifecycle.fingerprint import EchoDetector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,8 +205,6 @@ def _trace(evidence: str) -> str:
 
 def error_fingerprint(category: str, error: str) -> str:
     """Return a hash that is equal for the same error at another time, line or address."""
-    import hashlib
-
     normalized = re.sub(r"0x[0-9a-f]+|\d+|/[\w./-]*/", "#", f"{category} {error}".lower())
     return hashlib.sha256(" ".join(normalized.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -215,8 +216,6 @@ def _split_repeated(memories: list[Memory], injected: str) -> tuple[list[Memory]
     """Return the new memories, and one line for each that only repeats the prompt."""
     if not memories or not injected:
         return memories, []
-    from ralph.memory.lifecycle.fingerprint import EchoDetector
-
     echo = EchoDetector(injected)
     new = [memory for memory in memories if not echo.is_copied(memory.body)]
     repeated = [memory for memory in memories if memory not in new]
@@ -233,13 +232,9 @@ def _inferred(
 ) -> list[Memory]:
     """Return memories the agent did not state: from a hand-over, a fixed gate or a finished task."""
     if attempt.handed_to:
-        from ralph.memory.capture.handover import extract_at_handover
-
         return extract_at_handover(attempt.hat, attempt.handed_to, handover_text(sigils, reply.text), at)
     if attempt.outcome is not AttemptOutcome.DONE:
         return []
-    from ralph.memory.capture.handover import extract_at_completion, extract_gate_fix
-
     found = extract_at_completion(attempt.notes, attempt.files, at)
     for gate in verdict.gates if before else ():
         problem = _gate_problem(gate.command, before.why if before else "")

@@ -217,12 +217,12 @@ def _append_fitting(text: str, parts: Sequence[str]) -> str:
 
 def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEvidence) -> ModelChoice:
     """Return the model that the failures so far call for, with the reason."""
-    trouble = evidence.stuck_state
-    climbed = max(0, trouble.failures - 1)
+    stuck_state = evidence.stuck_state
+    climbed = max(0, stuck_state.failures - 1)
     reasons = _reasons_to_climb(evidence)
     rung = start + climbed + len(reasons)
-    why = _append_fitting(f"{strategy}: {_after_failures(trouble.failures)}", reasons)
-    failed, solved = _rung_of(rungs, trouble.failed_model), _rung_of(rungs, evidence.solved_by)
+    why = _append_fitting(f"{strategy}: {_after_failures(stuck_state.failures)}", reasons)
+    failed, solved = _rung_of(rungs, stuck_state.failed_model), _rung_of(rungs, evidence.solved_by)
     # In plan-then-execute the planner fails with the strongest model, which says nothing about the other hats.
     if failed is not None and strategy == ESCALATE and failed + min(1, climbed) > rung:
         rung = failed + min(1, climbed)
@@ -237,7 +237,7 @@ def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEv
     return ModelChoice(
         model=rungs[min(rung, top)],
         reason=_append_fitting(why, ["; this is the top"] if rung > top else []),
-        is_default=rung == start and not trouble.failures,
+        is_default=rung == start and not stuck_state.failures,
     )
 
 
@@ -333,25 +333,25 @@ def _least_rung(rungs: Sequence[str], evidence: ModelEvidence) -> tuple[int, str
 
 def _prospects(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> list[_Prospect]:
     """Return the expected cost per rung: price of an attempt divided by its success probability."""
-    alike = {one.model: one for one in evidence.similar if one.attempts}
+    similar = {one.model: one for one in evidence.similar if one.attempts}
     overall = {one.model: one for one in evidence.overall if one.attempts}
-    weighed = [_weigh(alike.get(model), overall.get(model)) for model in rungs]
+    weighted = [_weight(similar.get(model), overall.get(model)) for model in rungs]
     power = (
         1
         + HARD_EXPONENT * (evidence.difficulty in HARD_DIFFICULTIES)
         + LOW_SUCCESS_EXPONENT * _has_low_success(evidence.recent)
     )
-    chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighed)]
-    prices = _attempt_prices(_listed_prices(config, rungs), weighed)
+    chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighted)]
+    prices = _attempt_prices(_listed_prices(config, rungs), weighted)
     return [
-        _Prospect(model=model, cost_usd=price / chance, seen=_seen(alike.get(model)))
+        _Prospect(model=model, cost_usd=price / chance, seen=_seen(similar.get(model)))
         for model, price, chance in zip(rungs, prices, chances, strict=True)
     ]
 
 
-def _weigh(alike: ModelTotals | None, overall: ModelTotals | None) -> _WeightedRecord:
+def _weight(similar: ModelTotals | None, overall: ModelTotals | None) -> _WeightedRecord:
     """Add up attempts, with full weight for similar tasks and a reduced one for others."""
-    near = alike or ModelTotals(model="")
+    near = similar or ModelTotals(model="")
     far = overall or near
     others = max(0, far.attempts - near.attempts)
     weight = min(DISSIMILAR_WEIGHT, MAX_DISSIMILAR_WEIGHT / others) if others else 0.0
@@ -385,12 +385,12 @@ def _listed_prices(config: ModelsConfig, rungs: Sequence[str]) -> list[float]:
     return [guess(rung) if price is None else price for rung, price in enumerate(listed)]
 
 
-def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord]) -> list[float]:
+def _attempt_prices(listed: Sequence[float], weighted: Sequence[_WeightedRecord]) -> list[float]:
     """Return the price of an attempt per model: list prices blended with the costs observed so far.
 
     Sessions here may be longer or shorter than typical ones, so list prices are scaled to the observed costs.
     """
-    observed = [(price, one) for price, one in zip(listed, weighed, strict=True) if one.cost_usd and price]
+    observed = [(price, one) for price, one in zip(listed, weighted, strict=True) if one.cost_usd and price]
     scale = (
         sum(one.cost_usd for _, one in observed) / sum(price * one.attempts for price, one in observed)
         if observed
@@ -401,9 +401,9 @@ def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord])
         (PRIOR_ATTEMPTS * scale * price + one.cost_usd) / (PRIOR_ATTEMPTS + one.attempts)
         if one.cost_usd
         else scale * price
-        for price, one in zip(listed, weighed, strict=True)
+        for price, one in zip(listed, weighted, strict=True)
     ]
 
 
-def _seen(alike: ModelTotals | None) -> str:
-    return f"done {alike.done} of {alike.attempts} like this one" if alike else ""
+def _seen(similar: ModelTotals | None) -> str:
+    return f"done {similar.done} of {similar.attempts} like this one" if similar else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import lru_cache
 
@@ -69,8 +70,6 @@ def changed_between(
 
 def change_hash(directory: Path, files: Sequence[str]) -> str:
     """Return a hash that is equal for attempts that left the same content in the same files."""
-    import hashlib
-
     if not files:
         return NO_CHANGE_MARK
     digest = hashlib.sha256()
@@ -80,8 +79,6 @@ def change_hash(directory: Path, files: Sequence[str]) -> str:
 
 
 def _content_hash(path: Path) -> str:
-    import hashlib
-
     try:
         size = os.lstat(path).st_size
         if size > MAX_HASHED_BYTES or path.is_symlink():
