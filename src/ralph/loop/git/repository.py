@@ -46,7 +46,8 @@ _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "commit.gpgSign=false", "-c", "merge.autoStash=false"),
     *("-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000", "-c", "i18n.commitEncoding=UTF-8"),
 )
-_STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z", "--no-renames")
+STATUS_OPTIONS = ("--porcelain=v2", "--branch", "-z", "--no-renames")
+"""Options of `git status` for output that `parse_status` reads."""
 _REF = "%(refname)%00%(objectname)%00%(tree)%00%(worktreepath)"
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
@@ -164,10 +165,10 @@ class Repository:
 
     def status(self, top: Path, *options: str) -> WorktreeStatus:
         """Return the status of a working tree."""
-        ran = self.try_git_when_unlocked(top, *_STATUS, *options)
+        ran = self.try_git_when_unlocked(top, "--no-optional-locks", "status", *STATUS_OPTIONS, *options)
         if not ran.ok:
             raise WorktreeError(f"git could not list the changes in {top}: {git_error(ran)}")
-        return _parse_status(ran.stdout)
+        return parse_status(ran.stdout)
 
     def is_ancestor(self, top: Path, commit: str) -> bool:
         """Return whether a commit is an ancestor of what is checked out in a tree."""
@@ -250,7 +251,8 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
     return tuple(part for name, value in DEFAULT_IDENTITY if name not in known for part in ("-c", f"{name}={value}"))
 
 
-def _parse_status(status: str) -> WorktreeStatus:
+def parse_status(status: str) -> WorktreeStatus:
+    """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
     changed, unmerged = [], []
     for field in status.split("\0"):
