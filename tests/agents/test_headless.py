@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.agents import Agent, Limits, agent_accepts_model, open_agent
-from ralph.agents.codex import _CodexStream
-from ralph.agents.gemini import _GeminiStream
-from ralph.agents.headless import EventStream
-from ralph.agents.opencode import _OpenCodeStream
+from ralph.agents.codex import _CodexDriver
+from ralph.agents.gemini import _GeminiDriver
+from ralph.agents.headless import HeadlessDriver
+from ralph.agents.opencode import _OpenCodeDriver
 from ralph.core.agents import AGENTS
 from ralph.core.config import AgentConfig, ModelsConfig
 from ralph.core.errors import AgentUnavailableError
@@ -28,7 +28,7 @@ from tests.make import a_session
 pytestmark = pytest.mark.storeless
 
 NAMES = ("codex", "gemini", "opencode")
-STREAMS: dict[str, type[EventStream]] = {"codex": _CodexStream, "gemini": _GeminiStream, "opencode": _OpenCodeStream}
+STREAMS: dict[str, type[HeadlessDriver]] = {"codex": _CodexDriver, "gemini": _GeminiDriver, "opencode": _OpenCodeDriver}
 
 PROGRAM = """\
 #!/bin/sh

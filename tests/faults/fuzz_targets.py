@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ralph.agents.claude import _ClaudeStream
-from ralph.agents.codex import _CodexStream
-from ralph.agents.gemini import _GeminiStream
-from ralph.agents.headless import EventStream
-from ralph.agents.opencode import _OpenCodeStream
+from ralph.agents.claude import _ClaudeDriver
+from ralph.agents.codex import _CodexDriver
+from ralph.agents.gemini import _GeminiDriver
+from ralph.agents.headless import HeadlessDriver
+from ralph.agents.opencode import _OpenCodeDriver
 from ralph.agents.rehearsal import read_playbook
 from ralph.agents.streams import JsonLinesParser
 from ralph.agents.supervisor.process import ProcessResult
@@ -415,7 +415,7 @@ def _set_up(edit: JsonEdit | TomlEdit, text: str) -> object:
 ENDED = ProcessResult(ending=SessionEnding.FINISHED, detail="", text="", stderr="", exit_code=0, seconds=1.0)
 
 
-def _reply(events: EventStream, text: str, heard: list[str]) -> AgentReply:
+def _reply(events: HeadlessDriver, text: str, heard: list[str]) -> AgentReply:
     half = len(text) // 2
     for piece in (text[:half], text[half:]):
         events.add(piece)
@@ -430,13 +430,13 @@ def _reply(events: EventStream, text: str, heard: list[str]) -> AgentReply:
 def claude(text: str) -> object:
     """What Claude Code prints."""
     heard: list[str] = []
-    return _reply(_ClaudeStream(heard.append), text, heard)
+    return _reply(_ClaudeDriver(heard.append), text, heard)
 
 
 def headless(text: str) -> object:
     """What Codex, Gemini and opencode print."""
     replies = []
-    for stream in (_CodexStream, _GeminiStream, _OpenCodeStream):
+    for stream in (_CodexDriver, _GeminiDriver, _OpenCodeDriver):
         heard: list[str] = []
         replies.append(_reply(stream(heard.append), text, heard))
     return replies

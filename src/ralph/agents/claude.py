@@ -12,7 +12,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ralph.agents.headless import EventStream, HeadlessAgent
+from ralph.agents.headless import HeadlessAgent, HeadlessDriver
 from ralph.agents.programs import describe_tool_call, first_line, model_error_phrase, strip_period
 from ralph.agents.streams import count_at, list_at, number_at, text_at, value_at
 from ralph.core.records import SessionEnding
@@ -71,7 +71,7 @@ _MAX_REMEMBERED = 200
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
     """Return Claude Code as configured; it always accepts a model."""
-    return HeadlessAgent(config, directory, _ClaudeStream)
+    return HeadlessAgent(config, directory, _ClaudeDriver)
 
 
 def claude_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def strip_file_mentions(prompt: str, directory: Path) -> str:
 # --- events --------------------------------------------------------------------------
 
 
-class _ClaudeStream(EventStream):
+class _ClaudeDriver(HeadlessDriver):
     """Arguments of a session, and what its events tell."""
 
     title = "Claude Code"

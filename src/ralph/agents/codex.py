@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ralph.agents.headless import EventStream, HeadlessAgent, error_message, match_ending
+from ralph.agents.headless import HeadlessAgent, HeadlessDriver, error_message, match_ending
 from ralph.agents.streams import count_at, text_at, value_at
 from ralph.core.records import SessionEnding
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
     """Return the agent as configured."""
-    return HeadlessAgent(config, directory, _CodexStream, accepts_model=accepts_model)
+    return HeadlessAgent(config, directory, _CodexDriver, accepts_model=accepts_model)
 
 
-class _CodexStream(EventStream):
+class _CodexDriver(HeadlessDriver):
     """`codex exec --json`: only turn.failed is fatal, whatever errors came before."""
 
     package = "@openai/codex"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ralph.agents.headless import EventStream, HeadlessAgent, error_message, match_ending
+from ralph.agents.headless import HeadlessAgent, HeadlessDriver, error_message, match_ending
 from ralph.agents.programs import describe_tool_call
 from ralph.agents.streams import count_at, text_at, value_at
 from ralph.core.records import SessionEnding
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
     """Return the agent as configured."""
-    return HeadlessAgent(config, directory, _GeminiStream, accepts_model=accepts_model)
+    return HeadlessAgent(config, directory, _GeminiDriver, accepts_model=accepts_model)
 
 
-class _GeminiStream(EventStream):
+class _GeminiDriver(HeadlessDriver):
     """`gemini -o stream-json`: messages come in chunks; the result is `error` for a block that exits with 0."""
 
     package = "@google/gemini-cli"

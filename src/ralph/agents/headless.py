@@ -1,6 +1,6 @@
 """Coding agents in headless mode: the prompt goes to stdin, JSON events come from stdout.
 
-An `EventStream` defines the arguments and the event format of one of them. How a session ended is read from its last
+An `HeadlessDriver` defines the arguments and the event format of one of them. How a session ended is read from its last
 events, not from the exit code: a safety block or an interrupt may exit with 0.
 """
 
@@ -51,16 +51,16 @@ class HeadlessAgent:
     reports_files = False
 
     def __init__(
-        self, config: AgentConfig, directory: Path, stream: type[EventStream], *, accepts_model: bool = True
+        self, config: AgentConfig, directory: Path, driver_type: type[HeadlessDriver], *, accepts_model: bool = True
     ) -> None:
         self.name = config.name
         self.accepts_model = accepts_model
         self.reports_cost = AGENTS[config.name].reports_cost
         self.reports_tokens = AGENTS[config.name].reports_tokens
-        self._stream = stream
+        self._driver_type = driver_type
         self._program = AgentProgram(
-            title=stream.title or config.name,
-            package=stream.package,
+            title=driver_type.title or config.name,
+            package=driver_type.package,
             default_name=config.name,
             command=config.command or (config.name,),
         )
@@ -73,10 +73,10 @@ class HeadlessAgent:
         """Raise `AgentUnavailableError` if the program is missing, only partly installed or too old."""
         if self._is_checked:
             return
-        stream = self._stream(lambda _: None)
-        version = self._program.version(self._directory, stream.environment(self._inherited()))
-        if version < stream.min_version:
-            found, oldest = (".".join(map(str, one)) for one in (version, stream.min_version))
+        driver = self._driver_type(lambda _: None)
+        version = self._program.version(self._directory, driver.environment(self._inherited()))
+        if version < driver.min_version:
+            found, oldest = (".".join(map(str, one)) for one in (version, driver.min_version))
             raise AgentUnavailableError(
                 f"{self._program.title} {found} is too old: Ralph needs {oldest} or newer."
                 f" Update with: {self._program.install_command}"
@@ -87,26 +87,26 @@ class HeadlessAgent:
         """Send the prompt, process the events and return the agent's messages as the reply."""
         program = self._program.path(self._directory)
         permissions = "read" if session.read_only else self._permissions
-        stream = self._stream(session.on_output)
+        driver = self._driver_type(session.on_output)
         ended = run_program(
-            [program, *self._program.command[1:], *stream.arguments(permissions, session.model or "")],
+            [program, *self._program.command[1:], *driver.arguments(permissions, session.model or "")],
             directory=session.directory,
             limits=session.limits,
-            stdin=stream.prompt(prompt, session.directory),
-            environment=stream.environment(
-                {**self._inherited(), **stream.variables(permissions), **session.environment}
+            stdin=driver.prompt(prompt, session.directory),
+            environment=driver.environment(
+                {**self._inherited(), **driver.variables(permissions), **session.environment}
             ),
-            should_stop=lambda: session.should_stop() or stream.is_over(),
-            on_output=stream.add,
+            should_stop=lambda: session.should_stop() or driver.is_over(),
+            on_output=driver.add,
             max_output_bytes=0,
         )
-        return stream.reply(program.rpartition("/")[2], ended)
+        return driver.reply(program.rpartition("/")[2], ended)
 
     def _inherited(self) -> dict[str, str]:
         return allowed_environment(agent=self.name, variable_names=self._variable_names)
 
 
-class EventStream(ABC):
+class HeadlessDriver(ABC):
     """Command-line arguments and event parser of one agent."""
 
     package: ClassVar[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ralph.agents.headless import EventStream, HeadlessAgent, error_message, match_ending
+from ralph.agents.headless import HeadlessAgent, HeadlessDriver, error_message, match_ending
 from ralph.agents.programs import describe_tool_call
 from ralph.agents.streams import MAX_COUNT, count_at, number_at, text_at, value_at
 from ralph.core.records import SessionEnding
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
     """Return the agent as configured."""
-    return HeadlessAgent(config, directory, _OpenCodeStream, accepts_model=accepts_model)
+    return HeadlessAgent(config, directory, _OpenCodeDriver, accepts_model=accepts_model)
 
 
 _OPENCODE_READ_TOOLS = (
@@ -35,7 +35,7 @@ def opencode_variables(permissions: str) -> Mapping[str, str]:
     return {"OPENCODE_PERMISSION": json.dumps(rules[permissions])} if permissions in rules else {}
 
 
-class _OpenCodeStream(EventStream):
+class _OpenCodeDriver(HeadlessDriver):
     """`opencode run --format json`: there is no final event, so the last step or error decides."""
 
     package = "opencode-ai"
