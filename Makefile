@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -50,6 +50,10 @@ $(VENV)/.faults: | $(BIN)/python
 
 test: $(VENV)/.dev ## Run the tests on SQLite, without the slow ones (under 3 minutes)
 	@$(BIN)/pytest -m "not slow"
+
+LOAD ?= 8
+test-loaded: $(VENV)/.dev ## Run the same tests beside LOAD=8 busy processes, with SIGHUP, SIGINT and SIGQUIT ignored
+	@$(BIN)/python -m tests.loaded $(LOAD) -m "not slow"
 
 test-all: $(VENV)/.dev $(VENV)/.faults ## Run every test on SQLite, slow ones included
 	@$(BIN)/pytest

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.cli import COMMANDS, EPILOG, build_parser
-from ralph.core.config_file import settings_table
-from ralph.core.settings import SECTIONS
+from ralph.core.agents import AGENTS
 
 HERE = Path(__file__).parent
 
@@ -121,21 +120,25 @@ def _http_type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "anything"))
 
 
-# --- file formats ------------------------------------------------------------------------
+# --- agents -----------------------------------------------------------------------------
 
-FORMATS_START, FORMATS_END = "<!-- formats: made by make docs -->", "<!-- end of formats -->"
+AGENTS_BEGIN, AGENTS_END = "<!-- agents: made by `make docs` -->\n", "<!-- end of agents -->\n"
 
 
-def with_format_table(page: str) -> str:
-    """Return a page with the table of file formats brought up to date."""
-    from ralph.formats.registry import format_table
-
-    before, _, rest = page.partition(FORMATS_START)
-    return f"{before}{FORMATS_START}\n\n{format_table()}\n\n{FORMATS_END}{rest.partition(FORMATS_END)[2]}"
+def agents_page() -> str:
+    """Return docs/agents.md with a current table of agents."""
+    before, _, rest = (HERE / "agents.md").read_text(encoding="utf-8").partition(AGENTS_BEGIN)
+    rows = [
+        f"| `{name}` | {spec.description} | {'yes' if spec.reports_cost else 'no'} |"
+        f" {'yes' if spec.reports_tokens else 'no'} | {'yes' if spec.is_connectable else 'no'} |\n"
+        for name, spec in AGENTS.items()
+        if spec.module
+    ]
+    head = "| name | what runs | reports cost | reports tokens | `ralph setup` |\n|---|---|---|---|---|\n"
+    return before + AGENTS_BEGIN + head + "".join(rows) + AGENTS_END + rest.partition(AGENTS_END)[2]
 
 
 if __name__ == "__main__":
-    memory_page = HERE / "memory.md"
-    memory_page.write_text(with_format_table(memory_page.read_text(encoding="utf-8")), encoding="utf-8")
+    (HERE / "agents.md").write_text(agents_page(), encoding="utf-8")
     (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
     (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")

@@ -45,10 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what Ralph notes for a person apart from what it has noted for the one who runs the tests."""
-    for kind, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
-        # What a shell puts into the background ignores them, and so would whoever is started from here.
-        if signal.getsignal(kind) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-            signal.signal(kind, handler)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        # Under nohup, or in the background of a shell, they are ignored, and every child process would inherit that.
+        # A handler that does nothing has the same effect here, but a program that is executed does not inherit it.
+        if signal.getsignal(number) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
     state = tempfile.TemporaryDirectory(prefix="ralph-state-")
     os.environ["XDG_STATE_HOME"] = state.name
     config.add_cleanup(state.cleanup)

@@ -17,9 +17,9 @@ def main() -> int:
             from ralph.integrations.hooks import main as answer
 
             return answer(sys.argv[2:])
-        from ralph.cli import main as run
+        from ralph.cli import run_command_line
 
-        return run()
+        return run_command_line()
     except KeyboardInterrupt:
         if sys.argv[1:2] == ["hook"]:
             print("{}")  # the agent expects a JSON object

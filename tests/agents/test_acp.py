@@ -117,7 +117,7 @@ def work(
         "limits": Limits(seconds=30.0, idle_seconds=30.0),
         "environment": {},
         "should_stop": lambda: False,
-        "heard": lambda _: None,
+        "on_output": lambda _: None,
     }
     return AcpAgent(config, directory).work(prompt, SessionOptions(**{**settings, **options}))
 
@@ -142,7 +142,7 @@ def test_an_agent_is_given_the_prompt_in_the_directory_and_its_messages_are_the_
         {"say": "Last \x1b[31mwords.", "id": "m-2"},
     ]
 
-    reply = work(script(tmp_path, *turn), place, prompt="Grüße 🙂 " * 50_000, heard=heard.append)
+    reply = work(script(tmp_path, *turn), place, prompt="Grüße 🙂 " * 50_000, on_output=heard.append)
 
     assert (reply.text, reply.ending, reply.detail) == ("First words.\n\nLast words.", SessionEnding.FINISHED, "")
     assert (reply.session, reply.files, reply.exit_code) == ("s-1", None, 0)
@@ -158,7 +158,7 @@ def test_text_is_heard_while_the_agent_works(tmp_path: Path) -> None:
     heard: list[str] = []
 
     command = script(tmp_path, {"say": "At work."}, {"await_cancel": 20}, {"say": "Never mind."}, {"stop": "cancelled"})
-    reply = work(command, tmp_path, heard=heard.append, should_stop=lambda: bool(heard))
+    reply = work(command, tmp_path, on_output=heard.append, should_stop=lambda: bool(heard))
 
     assert heard[0] == "At work."
     assert (reply.ending, reply.detail.endswith("was stopped.")) == (SessionEnding.STOPPED, True)
@@ -238,7 +238,7 @@ def test_a_fault_of_whoever_listens_is_raised_and_the_agent_ended(tmp_path: Path
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        work(script(tmp_path, {"start": str(pids)}, {"say": "x"}, {"sleep": 30}), tmp_path, heard=broken)
+        work(script(tmp_path, {"start": str(pids)}, {"say": "x"}, {"sleep": 30}), tmp_path, on_output=broken)
 
     assert not any(map(is_alive, pids_in(pids)))
 
@@ -269,7 +269,7 @@ def test_the_kind_that_was_told_before_counts_when_none_is_told_with_the_questio
     command = script(tmp_path, {"update": told}, {"ask": None}, {"ask": None, "call": "c-2"}, {"ask": "execute"})
     heard: list[str] = []
 
-    reply = work(command, tmp_path, read_only=True, heard=heard.append)
+    reply = work(command, tmp_path, read_only=True, on_output=heard.append)
 
     assert heard.count("> not allowed: A tool\n") == 2
     assert reply.text.split() == ["id-allow_once", "id-reject_once", "id-reject_once"]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ralph.agents import Agent, Limits, claude, open_agent
-from ralph.agents.claude import ClaudeAgent
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply, SessionEnding
@@ -113,7 +112,7 @@ exit {exit_code}
 """
     )
     program.chmod(0o755)
-    return ClaudeAgent(AgentConfig(name="claude", command=(str(program),)), directory)
+    return open_agent(AgentConfig(name="claude", command=(str(program),)), directory)
 
 
 def lines(*events: object) -> str:
@@ -173,7 +172,7 @@ def test_people_who_watch_see_words_and_tools_as_they_come(tmp_path: Path) -> No
         {"type": "system", "subtype": "permission_denied", "tool_name": "mcp__a__b"},
         message(text("\x1b[31mDone.\u200b"), id="msg_5"),
         result("Done."),
-        heard=heard.append,
+        on_output=heard.append,
     )
 
     assert heard[:2] == ["I look.\n", "> Read src/a.py\n"]
@@ -189,7 +188,7 @@ def test_words_are_heard_before_the_session_ends(tmp_path: Path) -> None:
     heard: list[str] = []
     agent = a_claude(tmp_path, lines(message(text("Half way."))), then="sleep 60")
 
-    reply = agent.work("", a_session(tmp_path, heard=heard.append, should_stop=lambda: bool(heard)))
+    reply = agent.work("", a_session(tmp_path, on_output=heard.append, should_stop=lambda: bool(heard)))
 
     assert heard == ["Half way.\n"]
     assert (reply.ending, reply.text) == (SessionEnding.STOPPED, "Half way.")
@@ -380,7 +379,7 @@ def test_a_key_that_is_not_taken_ends_the_session_at_once(tmp_path: Path, status
     agent = a_claude(tmp_path, lines(init(), retry | {"error": "authentication_failed"}), then="sleep 60")
     heard: list[str] = []
 
-    reply = agent.work("Do it.\n", a_session(tmp_path, heard=heard.append))
+    reply = agent.work("Do it.\n", a_session(tmp_path, on_output=heard.append))
 
     assert reply.ending is SessionEnding.MODEL_FAILED
     assert reply.detail == f"claude could not use its model: {status} authentication_failed"
@@ -544,7 +543,7 @@ def test_however_much_it_prints_little_is_kept(tmp_path: Path) -> None:
     assert reply.ending is SessionEnding.FINISHED
     assert reply.text.startswith("Before.")
     assert reply.text.endswith("<task-done>t-000001</task-done>")
-    assert "characters left out" in reply.text
+    assert "bytes left out" in reply.text
     assert len(reply.text) < 3 * 1024 * 1024
     assert peak < 60 * 1024 * 1024
 
@@ -568,7 +567,7 @@ print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "re
 def given(directory: Path, permissions: str = "all", **session: object) -> dict[str, str]:
     """Give the arguments of a session by option; an option without a value has an empty one."""
     made = a_claude(directory, lines(result("")))
-    assert isinstance(made, ClaudeAgent)
+    assert made.name == "claude"
     config = AgentConfig(
         name="claude", command=(str(directory / "claude"), "--max-turns", "7"), permissions=permissions
     )
@@ -723,9 +722,9 @@ def test_a_program_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
 
 def test_a_missing_program_is_to_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    usual = ClaudeAgent(AgentConfig(name="claude"), tmp_path)
-    more = ClaudeAgent(AgentConfig(name="claude", command=("claude", "--max-turns", "9")), tmp_path)
-    own = ClaudeAgent(AgentConfig(name="claude", command=("./mine",)), tmp_path)
+    usual = open_agent(AgentConfig(name="claude"), tmp_path)
+    more = open_agent(AgentConfig(name="claude", command=("claude", "--max-turns", "9")), tmp_path)
+    own = open_agent(AgentConfig(name="claude", command=("./mine",)), tmp_path)
 
     assert why_missing(usual).startswith("claude was not found in the PATH.")
     assert why_missing(usual).endswith("npm install -g @anthropic-ai/claude-code")

@@ -246,7 +246,7 @@ def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Pat
     )
     prompt = a_prompt()
 
-    reply = agent.work(prompt, a_session(tmp_path, heard=heard.append))
+    reply = agent.work(prompt, a_session(tmp_path, on_output=heard.append))
 
     assert (tmp_path / "parser.py").read_text() == "a = 2\nb = 3\n"
     assert (tmp_path / "tests/test_parser.py").read_text() == "x\n"
@@ -374,7 +374,7 @@ def test_a_playbook_that_changes_is_read_again(tmp_path: Path) -> None:
 
 
 def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> None:
-    agent = RehearsalAgent.from_project(tmp_path)
+    agent = RehearsalAgent(tmp_path / PLAYBOOK)
 
     with pytest.raises(AgentUnavailableError) as missing:
         agent.check()
@@ -418,7 +418,7 @@ def test_check_says_what_is_wrong_with_a_playbook_and_where(tmp_path: Path, text
     path = a_playbook(tmp_path, text)
 
     with pytest.raises(AgentUnavailableError) as wrong:
-        RehearsalAgent.from_project(tmp_path).check()
+        RehearsalAgent(tmp_path / PLAYBOOK).check()
 
     assert str(wrong.value).startswith(f"The playbook {path} ")
     assert str(wrong.value).endswith(why)
@@ -428,4 +428,4 @@ def test_a_playbook_that_is_no_text_is_told_of(tmp_path: Path) -> None:
     a_playbook(tmp_path, "").write_bytes(b"\xff\xfe")
 
     with pytest.raises(AgentUnavailableError, match="cannot be read"):
-        RehearsalAgent.from_project(tmp_path).check()
+        RehearsalAgent(tmp_path / PLAYBOOK).check()

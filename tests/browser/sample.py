@@ -30,7 +30,8 @@ from ralph.core.records import (
     replace,
 )
 from ralph.loop.options import RunOptions, apply_limits
-from ralph.loop.settle import OutcomeContext, capture_attempt
+from ralph.loop.outcome import OutcomeContext
+from ralph.loop.settle import capture_attempt
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.workspace import init_project

@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.core.records import AgentReply, SessionEnding, Sigils, record_fields
 from ralph.core.text import SIGIL_NAMES, clean, neutralize
 from ralph.formats.sigils import parse_sigils, strip_sigils
-from ralph.loop.settle import claims_done
+from ralph.loop.outcome import claims_done
 from tests.faults.fuzz_inputs import Inputs
 from tests.faults.fuzz_targets import can_be_stored, is_sentence, must
 

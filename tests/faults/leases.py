@@ -80,13 +80,15 @@ def run(folder: Path, size: int, seed: int) -> Shown:
 class Worker:
     """A process that works on tasks, and says on a pipe what it got done."""
 
-    def __init__(self, root: Path, seed: float, work_seconds: float | None = None) -> None:
+    def __init__(
+        self, root: Path, seed: float, work_seconds: float | None = None, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
         reading, writing = os.pipe()
         self.pid = os.fork()
         if not self.pid:
             try:
                 os.close(reading)
-                _work(root, writing, seed, work_seconds)
+                _work(root, writing, seed, work_seconds, lease_seconds)
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
@@ -120,12 +122,12 @@ class Worker:
         return said
 
 
-def _work(root: Path, told: int, seed: float, work_seconds: float | None) -> None:
+def _work(root: Path, told: int, seed: float, work_seconds: float | None, lease_seconds: float) -> None:
     chance = random.Random(seed)
     usual = Config()
     config = replace(
         usual,
-        execution=replace(usual.execution, lease_seconds=LEASE_SECONDS, max_retries=1000),
+        execution=replace(usual.execution, lease_seconds=lease_seconds, max_retries=1000),
         memories=replace(usual.memories, files=False, meaning=False),
     )
 

@@ -24,7 +24,8 @@ def test_no_operation_gives_or_changes_anything_of_another_project(two: tuple[Pr
 
     assert tried.wrong == ()
     assert tried.crashed == ()
-    assert tried.calls == tried.operations > 250
+    assert tried.calls == tried.operations > 200
+    assert len(tried.skipped) < tried.calls // 20, tried.skipped
     assert tried.answered > tried.calls // 2
     mine.close()
 
@@ -55,10 +56,10 @@ def test_whoever_forgets_the_project_in_a_statement_is_caught(
 
     monkeypatch.setattr(TaskStore, "titles", titles)
     monkeypatch.setattr(TaskStore, "log", log)
-    wrong = [one.partition("(")[0] for one in attack(mine, theirs, 20, 1, ("Tasks.titles", "Tasks.log")).wrong]
+    wrong = [one.partition("(")[0] for one in attack(mine, theirs, 20, 1, ("TaskStore.titles", "TaskStore.log")).wrong]
 
-    assert "Tasks.titles" in wrong
-    assert "Tasks.log" in wrong
+    assert "TaskStore.titles" in wrong
+    assert "TaskStore.log" in wrong
     mine.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.claude import ClaudeAgent
+from ralph.agents import open_agent
 from ralph.core.config import AgentConfig
 from ralph.core.paging import Page
 from ralph.core.records import TaskStatus
@@ -118,7 +118,7 @@ def test_what_a_tool_gave_back_finishes_nothing(tmp_path: Path) -> None:
     program.chmod(0o755)
     environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 
-    reply = ClaudeAgent(AgentConfig(name="claude", command=(str(program),)), tmp_path).work(
+    reply = open_agent(AgentConfig(name="claude", command=(str(program),)), tmp_path).work(
         "Read it.", a_session(tmp_path, environment=environment)
     )
 

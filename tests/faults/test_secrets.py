@@ -8,7 +8,7 @@ import pytest
 
 from ralph.core.redaction import REDACTED, environment_secrets, redact
 from ralph.core.text import sanitize
-from ralph.loop.run_log import _LineRedactor
+from ralph.loop.run_recorder import _LineRedactor
 from tests.faults.abused import ANSWERED, WAYS
 from tests.faults.secret_corpus import all_secrets, innocent_lines
 from tests.faults.secrets import batches, leaks, missed, spoiled

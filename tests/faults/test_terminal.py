@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.supervisor.process import OutputBuffer, _TextForwarder
+from ralph.agents.supervisor.output import OutputBuffer, TextForwarder
 from ralph.cli.output import printable
 from ralph.cli.progress import printable_line
 from ralph.core.text import clean, neutralize, sanitize
@@ -43,7 +43,7 @@ def test_every_way_text_takes_leaves_nothing_of_them(cleaning: object) -> None:
 @pytest.mark.parametrize("step", [1, 3, 7, 65536])
 def test_what_an_agent_prints_is_clean_however_it_is_cut_into_pieces(step: int) -> None:
     heard: list[str] = []
-    broadcast, kept = _TextForwarder(heard.append), OutputBuffer(64, 10**6)
+    broadcast, kept = TextForwarder(heard.append), OutputBuffer(64, 10**6)
     text = "\n".join(marked(number, payload) for number, payload in PAYLOADS).encode() + bytes(range(0x80, 0xA0))
 
     for at in range(0, len(text), step):

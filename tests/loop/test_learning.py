@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ralph.core.config import Config, ExecutionConfig, MemoriesConfig
+from ralph.core.errors import UsageError
 from ralph.core.records import AgentReply, Memory, MemoryState, replace
 from ralph.loop.options import RunOptions
 from ralph.loop.progress import ProgressEvent
@@ -235,7 +236,7 @@ def test_a_loop_state_of_another_program_can_be_learned_from(project: Project) -
 
 @pytest.mark.parametrize("text", ["", "not json", "{}", "[1, 2]", '{"iterations": 5}'])
 def test_what_is_no_loop_state_is_one_sentence(project: Project, text: str) -> None:
-    with pytest.raises(Exception, match=r"cannot be learned from: .*"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "unreadable-state"):
         project.learnings.extract_state(text, "state.json")
 
 

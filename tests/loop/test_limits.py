@@ -433,8 +433,7 @@ def test_without_any_run_there_is_nothing_to_resume(trial: Trial) -> None:
 
     ran = trial.ralph("run", "--resume")
 
-    assert ran.code == 2
-    assert ran.err == "Error: There is no run to resume yet: start one with ralph run.\n"
+    assert (ran.code, ran.error) == (2, "no-run")
 
 
 def test_a_run_that_nobody_knows_cannot_be_resumed(trial: Trial) -> None:
@@ -471,8 +470,7 @@ def test_a_run_cannot_be_resumed_while_it_works(trial: Trial, started: list[subp
 
     ran = trial.ralph("run", "--resume")
 
-    assert ran.code == UsageError.exit_code
-    assert "is still being worked on: it cannot be resumed." in ran.err
+    assert (ran.code, ran.error) == (UsageError.exit_code, "run-active")
     assert len(trial.attempts()) == 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, SessionOptions
-from ralph.core.config import Config, ExecutionConfig
+from ralph.core.config import AgentConfig, Config, ExecutionConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, Task, TaskStatus, replace
 from ralph.loop.options import RunEnding, RunOptions, RunSummary
@@ -525,7 +525,7 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
     task = watched.project.tasks.add("A")
     from ralph.agents.command import CommandAgent
 
-    agent = CommandAgent(("sleep", "60"), watched.project.root)
+    agent = CommandAgent(AgentConfig(command=("sleep", "60")), watched.project.root)
 
     summary = watched.run(agent, RunOptions(minutes=0.5 / 60))
 

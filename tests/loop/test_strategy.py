@@ -112,7 +112,7 @@ def test_without_a_strategy_a_configured_model_is_fixed() -> None:
 
 def test_fixed_never_changes() -> None:
     assert chosen("fixed", configured="mine", failures=3, repeating=True) == ModelChoice(
-        model="mine", reason="fixed in the configuration"
+        model="mine", reason="fixed in the configuration", is_default=True
     )
     assert chosen("fixed", failures=3).model == "haiku"
 
@@ -222,7 +222,7 @@ def test_without_evidence_the_cheapest_is_tried() -> None:
 def test_a_cheap_model_that_rarely_gets_there_is_dear() -> None:
     alike = (seen("haiku", 12, 1, 0.05), seen("sonnet", 10, 9, 0.15))
 
-    choice = chosen("cost-optimized", alike=alike, overall=alike)
+    choice = chosen("cost-optimized", similar=alike, overall=alike)
 
     assert choice == ModelChoice(
         model="sonnet",
@@ -234,11 +234,11 @@ def test_a_cheap_model_that_rarely_gets_there_is_dear() -> None:
 def test_a_cheap_model_that_gets_there_stays() -> None:
     alike = (seen("haiku", 12, 9, 0.05), seen("sonnet", 10, 10, 0.15))
 
-    assert chosen("cost-optimized", alike=alike, overall=alike).model == "haiku"
+    assert chosen("cost-optimized", similar=alike, overall=alike).model == "haiku"
 
 
 def test_the_reason_says_what_speaks_for_the_model() -> None:
-    choice = chosen("cost-optimized", alike=(seen("haiku", 4, 4),))
+    choice = chosen("cost-optimized", similar=(seen("haiku", 4, 4),))
 
     assert choice.reason.endswith("(haiku: done 4 of 4 like this one)")
 
@@ -246,28 +246,28 @@ def test_the_reason_says_what_speaks_for_the_model() -> None:
 def test_what_was_paid_counts_more_than_the_prices() -> None:
     alike = (seen("haiku", 20, 15, 0.9), seen("sonnet", 20, 15, 0.1), seen("opus", 20, 15, 0.9))
 
-    assert chosen("cost-optimized", alike=alike).model == "sonnet"
+    assert chosen("cost-optimized", similar=alike).model == "sonnet"
 
 
 def test_a_model_without_a_record_is_priced_on_the_scale_of_what_was_paid() -> None:
     """Sessions a hundred times as long as usual must not make the models seem cheap that nobody tried."""
     alike = (seen("haiku", 10, 8, 10.0),)
 
-    assert chosen("cost-optimized", alike=alike).model == "haiku"
+    assert chosen("cost-optimized", similar=alike).model == "haiku"
 
 
 def test_attempts_that_tell_no_cost_are_not_free() -> None:
     alike = (seen("opus", 10, 10, 0.0), seen("haiku", 10, 7, 0.02))
 
-    assert chosen("cost-optimized", alike=alike).model == "haiku"
+    assert chosen("cost-optimized", similar=alike).model == "haiku"
 
 
 def test_other_tasks_count_less_than_those_like_this_one() -> None:
     bad, good = seen("haiku", 12, 0), seen("haiku", 12, 8)
 
-    as_alike = chosen("cost-optimized", alike=(bad,), overall=(bad,))
+    as_alike = chosen("cost-optimized", similar=(bad,), overall=(bad,))
     as_other = chosen("cost-optimized", overall=(bad,))
-    many_others = chosen("cost-optimized", alike=(good,), overall=(seen("haiku", 10_012, 8),))
+    many_others = chosen("cost-optimized", similar=(good,), overall=(seen("haiku", 10_012, 8),))
 
     assert as_alike.model == "sonnet"
     assert as_other.model == "haiku"
@@ -354,7 +354,7 @@ RECORDS = st.lists(
 ).map(tuple)
 EVIDENCE = st.builds(
     ModelEvidence,
-    trouble=st.builds(
+    stuck_state=st.builds(
         StuckState,
         failures=st.integers(0, 20),
         is_repeating=st.booleans(),
@@ -363,7 +363,7 @@ EVIDENCE = st.builds(
     difficulty=st.none() | st.sampled_from(Difficulty),
     solved_by=st.none() | st.sampled_from(["another", *NAMES]),
     recent=st.lists(st.sampled_from(AttemptOutcome), max_size=20).map(tuple),
-    alike=RECORDS,
+    similar=RECORDS,
     overall=RECORDS,
 )
 CONFIGURED = st.sampled_from(["", "mine", *NAMES])

@@ -1,6 +1,6 @@
-"""Coding agents that Ralph can run: the `Agent` protocol and the registry of implementations.
+"""Coding agents that Ralph can run: the `Agent` protocol, and how to open one of the registry in `ralph.core.agents`.
 
-An agent never raises for what happens in a session: a crash, a timeout or an output flood is a `AgentReply` with the
+An agent never raises for what happens in a session: a crash, a timeout or an output flood is an `AgentReply` with the
 corresponding ending. It raises `AgentUnavailableError` only when the session cannot be started at all, so that a run
 stops before it wastes attempts.
 
@@ -8,15 +8,18 @@ stops before it wastes attempts.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Protocol
 
+from ralph.core.agents import AGENTS, RUNNABLE_AGENTS
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from ralph.core.agents import AgentSpec
     from ralph.core.config import AgentConfig, ModelsConfig
     from ralph.core.records import AgentReply
 
@@ -67,29 +70,6 @@ class Agent(Protocol):
         """Run one session to its end and leave no process behind."""
 
 
-@record
-class AgentSpec:
-    """The implementation that runs an agent."""
-
-    module: str
-    """Name of the implementing module."""
-    knows_default_models: bool = False
-    """Whether the agent knows the models of Ralph's default ladder."""
-
-
-AGENT_SPECS = {
-    "command": AgentSpec(module="command"),
-    "rehearsal": AgentSpec(module="rehearsal"),
-    "claude": AgentSpec(module="claude", knows_default_models=True),
-    "codex": AgentSpec(module="headless"),
-    "gemini": AgentSpec(module="headless"),
-    "opencode": AgentSpec(module="headless"),
-    "acp": AgentSpec(module="acp"),
-    "claude-acp": AgentSpec(module="acp", knows_default_models=True),
-    "codex-acp": AgentSpec(module="acp"),
-    "gemini-acp": AgentSpec(module="acp"),
-    "opencode-acp": AgentSpec(module="acp"),
-}
 MODEL_PLACEHOLDER = "{model}"
 """Placeholder for the model name in a program's arguments."""
 
@@ -99,49 +79,36 @@ def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None
 
     `models` are the models named in the configuration. Without them, an agent that does not know Ralph's default models
     runs with its own default.
-
     """
-    driver = _find_driver(config.name)
-    takes_model = _accepts_model(driver, config, models)
-    if driver.module == "command":
-        from ralph.agents.command import CommandAgent
-
-        return CommandAgent(config.command, directory, config.environment)
-    if driver.module == "rehearsal":
-        from ralph.agents.rehearsal import RehearsalAgent
-
-        return RehearsalAgent.from_project(directory)
-    if driver.module == "claude":
-        from ralph.agents.claude import ClaudeAgent
-
-        return ClaudeAgent(config, directory)
-    if driver.module == "headless":
-        from ralph.agents.headless import HeadlessAgent
-
-        return HeadlessAgent(config, directory, accepts_model=takes_model)
-    from ralph.agents.acp import AcpAgent
-
-    return AcpAgent(config, directory, accepts_model=takes_model)
+    spec = _find_spec(config.name)
+    module = importlib.import_module(f"ralph.agents.{spec.module}")
+    agent: Agent = module.build(config, directory, accepts_model=_knows_models(spec, config, models))
+    return agent
 
 
 def agent_accepts_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
-    """Return whether the configured agent accepts a model name, without loading its implementation."""
-    driver = _find_driver(config.name)
-    if driver.module == "command":
-        return any(MODEL_PLACEHOLDER in part for part in config.command[1:])
-    if driver.module == "rehearsal":
+    """Return whether the configured agent accepts a model name, without loading its implementation if possible."""
+    spec = _find_spec(config.name)
+    if spec.module == "command":
+        return has_model_placeholder(config.command)
+    if spec.module == "rehearsal":
         from pathlib import Path
 
         return open_agent(config, Path(directory)).accepts_model
-    return _accepts_model(driver, config, models)
+    return _knows_models(spec, config, models)
 
 
-def _find_driver(name: str) -> AgentSpec:
-    if name not in AGENT_SPECS:
-        raise AgentUnavailableError(f"Unknown agent: {name!r}. Choose one of: {', '.join(AGENT_SPECS)}.")
-    return AGENT_SPECS[name]
+def has_model_placeholder(command: Sequence[str]) -> bool:
+    """Return whether the arguments of a program have a placeholder for the model."""
+    return any(MODEL_PLACEHOLDER in part for part in command[1:])
 
 
-def _accepts_model(driver: AgentSpec, config: AgentConfig, models: ModelsConfig | None) -> bool:
+def _find_spec(name: str) -> AgentSpec:
+    if name not in RUNNABLE_AGENTS:
+        raise AgentUnavailableError(f"Unknown agent: {name!r}. Choose one of: {', '.join(RUNNABLE_AGENTS)}.")
+    return AGENTS[name]
+
+
+def _knows_models(spec: AgentSpec, config: AgentConfig, models: ModelsConfig | None) -> bool:
     """Return whether the agent knows the models in use: Ralph's defaults or those from the configuration."""
-    return driver.knows_default_models or bool(config.model) or (models is not None and models.is_customized)
+    return spec.knows_default_models or bool(config.model) or (models is not None and models.is_customized)

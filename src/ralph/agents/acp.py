@@ -11,9 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from ralph.agents.claude import claude_environment, strip_file_mentions
-from ralph.agents.headless import opencode_variables
+from ralph.agents.opencode import opencode_variables
 from ralph.agents.programs import AgentProgram
 from ralph.agents.supervisor.process import guarded_process
+from ralph.core.agents import AGENTS
 from ralph.core.config import PERMISSIONS
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
@@ -40,8 +41,6 @@ class AcpPreset:
     command: tuple[str, ...]
     package: str
     """Name of the npm package."""
-    reports_cost: bool = False
-    reports_tokens: bool = True
     modes: Mapping[str, str] = {}
     """Session mode by permission, where the default depends on the user's own settings."""
     permission_variables: Mapping[str, Mapping[str, str]] = {}
@@ -58,7 +57,6 @@ ACP_PRESETS = {
     "claude-acp": AcpPreset(
         command=("claude-agent-acp",),
         package="@agentclientprotocol/claude-agent-acp",
-        reports_cost=True,
         modes=_DEFAULT_MODES,
         adapt_environment=claude_environment,
         escape_prompt=strip_file_mentions,
@@ -72,11 +70,15 @@ ACP_PRESETS = {
     "opencode-acp": AcpPreset(
         command=("opencode", "acp"),
         package="opencode-ai",
-        reports_tokens=False,
         permission_variables={permissions: opencode_variables(permissions) for permissions in PERMISSIONS},
     ),
 }
-_UNKNOWN_PRESET = AcpPreset(command=(), package="", reports_tokens=False)
+_UNKNOWN_PRESET = AcpPreset(command=(), package="")
+
+
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> AcpAgent:
+    """Return the configured agent."""
+    return AcpAgent(config, directory, accepts_model=accepts_model)
 
 
 class AcpAgent:
@@ -87,8 +89,8 @@ class AcpAgent:
     def __init__(self, config: AgentConfig, directory: Path, *, accepts_model: bool = False) -> None:
         self.name = config.name
         self._preset = ACP_PRESETS.get(config.name, _UNKNOWN_PRESET)
-        self.reports_cost = self._preset.reports_cost
-        self.reports_tokens = self._preset.reports_tokens
+        self.reports_cost = AGENTS[config.name].reports_cost
+        self.reports_tokens = AGENTS[config.name].reports_tokens
         self.accepts_model = accepts_model
         self._program = AgentProgram(
             title=config.name,

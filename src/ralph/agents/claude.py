@@ -12,20 +12,10 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ralph.agents.programs import (
-    AgentProgram,
-    activity_line,
-    build_reply,
-    describe_tool_call,
-    first_line,
-    model_error_phrase,
-    strip_period,
-)
-from ralph.agents.streams import JsonLinesParser, MessageBuffer, count_at, list_at, number_at, text_at, value_at
-from ralph.agents.supervisor.process import run_program
-from ralph.core.environment import allowed_environment
-from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import AgentReply, SessionEnding
+from ralph.agents.headless import HeadlessAgent, HeadlessDriver
+from ralph.agents.programs import describe_tool_call, first_line, model_error_phrase, strip_period
+from ralph.agents.streams import count_at, list_at, number_at, text_at, value_at
+from ralph.core.records import SessionEnding
 from ralph.core.text import clean, one_line, sanitize
 
 if TYPE_CHECKING:
@@ -33,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ralph.agents import SessionOptions
     from ralph.agents.supervisor.process import ProcessResult
     from ralph.core.config import AgentConfig
 
@@ -80,72 +69,9 @@ _MAX_REMEMBERED = 200
 """Maximum number of messages, and of blocks per message, remembered to detect repeats."""
 
 
-class ClaudeAgent:
-    """Claude Code, run from its command line."""
-
-    name = "claude"
-    reports_files = False
-    reports_cost = True
-    reports_tokens = True
-    accepts_model = True
-
-    def __init__(self, config: AgentConfig, directory: Path) -> None:
-        self._program = AgentProgram(
-            title="Claude Code",
-            package="@anthropic-ai/claude-code",
-            default_name="claude",
-            command=config.command or ("claude",),
-        )
-        self._permissions = config.permissions
-        self._variable_names = config.environment
-        self._directory = directory
-        self._is_checked = False
-
-    def check(self) -> None:
-        """Raise `AgentUnavailableError` if Claude Code is missing, only partly installed or too old."""
-        if self._is_checked:
-            return
-        version = self._program.version(self._directory, self._environment({}))
-        if version < MIN_VERSION:
-            found, oldest = (".".join(map(str, one)) for one in (version, MIN_VERSION))
-            raise AgentUnavailableError(
-                f"Claude Code {found} is too old: Ralph needs {oldest} or newer. Update with: {self._program.install_command}"
-            )
-        self._is_checked = True
-
-    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
-        """Send the prompt, process the events and return the assistant's messages as the reply."""
-        program = self._program.path(self._directory)
-        events = _Events(session.on_output)
-        ended = run_program(
-            [program, *self._program.command[1:], *self._arguments(session)],
-            directory=session.directory,
-            limits=session.limits,
-            stdin=strip_file_mentions(prompt, session.directory),
-            environment=self._environment(session.environment),
-            should_stop=lambda: session.should_stop() or events.is_over(),
-            on_output=events.add,
-            max_output_bytes=0,
-        )
-        return build_reply(events, program, ended)
-
-    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        return claude_environment({**allowed_environment(agent=self.name, variable_names=self._variable_names), **more})
-
-    def _arguments(self, session: SessionOptions) -> list[str]:
-        permissions = "read" if session.read_only else self._permissions
-        arguments = [
-            *STREAM_OPTIONS,
-            "--allowedTools",
-            ",".join(_ALLOWED[permissions]),
-            "--disallowedTools",
-            ",".join(_DENIED[permissions]),
-        ]
-        # The user's own default may be plan mode or bypass. `acceptEdits` would block some commands.
-        arguments += ["--permission-mode", "default"]
-        if session.model:
-            arguments += ["--model", session.model]
-        return arguments
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
+    """Return Claude Code as configured; it always accepts a model."""
+    return HeadlessAgent(config, directory, _ClaudeDriver)
 
 
 def claude_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -171,18 +97,15 @@ def strip_file_mentions(prompt: str, directory: Path) -> str:
 # --- events --------------------------------------------------------------------------
 
 
-class _Events:
-    """Messages, usage and ending collected from the events of one session."""
+class _ClaudeDriver(HeadlessDriver):
+    """Arguments of a session, and what its events tell."""
+
+    title = "Claude Code"
+    package = "@anthropic-ai/claude-code"
+    min_version = MIN_VERSION
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
-        self.messages = MessageBuffer()
-        self.session = ""
-        self.cost_usd = 0.0
-        self.tokens_in: int | None = None
-        self.tokens_out: int | None = None
-
-        self._on_output = on_output
-        self._lines = JsonLinesParser()
+        super().__init__(on_output)
         self._result: dict[str, Any] | None = None
         self._reported_turns: int | None = None
         self._messages = 0
@@ -201,23 +124,27 @@ class _Events:
         self._is_refused = False
         """Whether the model refused and has written nothing since."""
 
-    @property
-    def turns(self) -> int | None:
-        """Number of model requests, where known."""
-        return self._reported_turns if self._reported_turns is not None else self._messages or None
+    def arguments(self, permissions: str, model: str) -> list[str]:
+        allowed, denied = ",".join(_ALLOWED[permissions]), ",".join(_DENIED[permissions])
+        # The user's own default mode may be plan mode or bypass. `acceptEdits` would block some commands.
+        tools = ["--allowedTools", allowed, "--disallowedTools", denied, "--permission-mode", "default"]
+        return [*STREAM_OPTIONS, *tools, *(["--model", model] if model else [])]
+
+    def environment(self, variables: dict[str, str]) -> dict[str, str]:
+        return claude_environment(variables)
+
+    def prompt(self, text: str, directory: Path) -> str:
+        return strip_file_mentions(text, directory)
 
     def add(self, text: str) -> None:
-        """Process text as it arrives."""
         self._last_output_at = time.monotonic()
-        for event in self._lines.add(text):
-            self._handle(event)
+        super().add(text)
 
     def finish(self) -> None:
-        """Process a last line without a newline."""
-        for event in self._lines.finish():
-            self._handle(event)
+        super().finish()
+        self.turns = self._reported_turns if self._reported_turns is not None else self._messages or None
 
-    def _handle(self, event: dict[str, Any]) -> None:
+    def handle(self, event: dict[str, Any]) -> None:
         self.session = one_line(clean(text_at(event, "session_id"))) or self.session
         if text_at(event, "refused_message_id") and not value_at(event, "parent_tool_use_id"):
             self._is_refused = True
@@ -231,18 +158,17 @@ class _Events:
         elif kind == "system" and subtype == "api_retry":
             self._handle_retry(event)
         elif kind == "system" and subtype == "permission_denied":
-            self._note(f"{text_at(event, 'tool_name') or 'a tool'} was denied")
+            self.note(f"{text_at(event, 'tool_name') or 'a tool'} was denied")
 
     def _handle_retry(self, event: dict[str, Any]) -> None:
         status, error = count_at(event, "error_status"), one_line(sanitize(text_at(event, "error")[:2000]), 60)
         problem = " ".join(filter(None, [str(status or ""), error])) or "no answer"
         attempt, limit = count_at(event, "attempt"), count_at(event, "max_retries")
-        self._note(f"API error: {problem}{f', attempt {attempt} of {limit}' if attempt and limit else ''}")
+        self.note(f"API error: {problem}{f', attempt {attempt} of {limit}' if attempt and limit else ''}")
         if status in LOGIN_ERROR_STATUSES:
             self._login_error = problem
 
     def is_over(self) -> bool:
-        """Return whether there is nothing to wait for: the result has arrived, or the API rejects the login."""
         is_silent = self._result is not None and time.monotonic() - self._last_output_at > SILENCE_AFTER_RESULT_SECONDS
         self._is_terminated_by_us = bool(self._login_error) or is_silent
         return self._is_terminated_by_us
@@ -268,11 +194,11 @@ class _Events:
                 seen.add(block_hash)
             if kind == "text" and is_from_program:
                 self._notice = text_at(block, "text")
-                self._note(self._notice)
+                self.note(self._notice)
             elif kind == "text":
                 self._add_message(text_at(block, "text"), text_at(message, "stop_reason"))
             elif kind == "tool_use":
-                self._note(f"{text_at(block, 'name')} {describe_tool_call(value_at(block, 'input'))}")
+                self.note(f"{text_at(block, 'name')} {describe_tool_call(value_at(block, 'input'))}")
 
     def _seen_hashes(self, id: str, message: object, *, is_from_program: bool) -> set[int]:
         """Return hashes of the blocks already read of this message; count its tokens the first time."""
@@ -290,13 +216,8 @@ class _Events:
         return seen
 
     def _add_message(self, text: str, stop_reason: str) -> None:
-        if message := self.messages.add(text):
+        if self.add_message(text):
             self._is_refused = stop_reason == "refusal"
-            self._on_output(f"{message}\n")
-
-    def _note(self, text: str) -> None:
-        if line := activity_line(text):
-            self._on_output(line)
 
     def _handle_result(self, event: dict[str, Any]) -> None:
         self._result = event
@@ -320,7 +241,6 @@ class _Events:
         self.tokens_out = max(self.tokens_out or 0, tokens_out)
 
     def ending(self, name: str, ended: ProcessResult) -> tuple[SessionEnding, str]:
-        """Return the ending of the session and a sentence about it; limits we enforced take precedence."""
         if ended.ending is SessionEnding.STOPPED and self._is_terminated_by_us:
             if self._result is None:
                 return SessionEnding.MODEL_FAILED, f"{name} could not use its model: {self._login_error}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ralph.agents import MODEL_PLACEHOLDER
-from ralph.agents.supervisor.process import find_program, run_program
+from ralph.agents import MODEL_PLACEHOLDER, has_model_placeholder
+from ralph.agents.supervisor.executables import find_program
+from ralph.agents.supervisor.process import run_program
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.agents import SessionOptions
+    from ralph.core.config import AgentConfig
+
+
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> CommandAgent:
+    """Return the configured program as an agent; it accepts a model if its arguments have a place for one."""
+    return CommandAgent(config, directory)
 
 
 class CommandAgent:
@@ -25,12 +32,11 @@ class CommandAgent:
     reports_cost = False
     reports_tokens = False
 
-    def __init__(self, command: tuple[str, ...], directory: Path, variable_names: tuple[str, ...] = ()) -> None:
-        """Create the agent; `named` are variables it inherits in addition to the default ones."""
-        self._command = command
-        self._variable_names = variable_names
+    def __init__(self, config: AgentConfig, directory: Path) -> None:
+        self._command = config.command
+        self._variable_names = config.environment
         self._directory = directory
-        self.accepts_model = any(MODEL_PLACEHOLDER in part for part in command[1:])
+        self.accepts_model = has_model_placeholder(config.command)
 
     def check(self) -> None:
         """Raise `AgentUnavailableError` if the program cannot be started."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ralph.agents import Limits
 from ralph.agents.streams import text_at
-from ralph.agents.supervisor.process import find_program, run_program
+from ralph.agents.supervisor.executables import find_program
+from ralph.agents.supervisor.process import run_program
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import AgentReply, SessionEnding, record
+from ralph.core.records import SessionEnding, record
 from ralph.core.text import one_line, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ralph.agents.streams import MessageBuffer
-    from ralph.agents.supervisor.process import ProcessResult
 
 VERSION_TIMEOUT_SECONDS = 60.0
 """Timeout of `--version`, in seconds; the slowest agent takes two on an idle machine."""
@@ -112,41 +111,3 @@ def first_line(text: str) -> str:
 def strip_period(sentence: str) -> str:
     """Return a sentence without its final period."""
     return sentence.rstrip(". ")
-
-
-class SessionEvents(Protocol):
-    """Collected events of a finished session."""
-
-    messages: MessageBuffer
-    session: str
-    cost_usd: float
-    tokens_in: int | None
-    tokens_out: int | None
-
-    @property
-    def turns(self) -> int | None:
-        """Number of model requests."""
-
-    def finish(self) -> None:
-        """Process a last line without a newline."""
-
-    def ending(self, name: str, ended: ProcessResult) -> tuple[SessionEnding, str]:
-        """Return the ending of the session and a sentence about it."""
-
-
-def build_reply(events: SessionEvents, program: str, ended: ProcessResult) -> AgentReply:
-    """Return the reply of a session whose program has ended."""
-    events.finish()
-    ending, detail = events.ending(program.rpartition("/")[2], ended)
-    return AgentReply(
-        text=events.messages.text(),
-        ending=ending,
-        detail=detail,
-        exit_code=ended.exit_code,
-        seconds=ended.seconds,
-        cost_usd=events.cost_usd,
-        tokens_in=events.tokens_in,
-        tokens_out=events.tokens_out,
-        turns=events.turns,
-        session=events.session,
-    )

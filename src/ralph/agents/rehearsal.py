@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.agents import SessionOptions
+    from ralph.core.config import AgentConfig
 
 PLAYBOOK = ".ralph/rehearsal.toml"
 WAIT_STEP_SECONDS = 0.05
@@ -193,6 +194,11 @@ def _string(where: str, table: dict[str, Any], key: str, *, may_be_empty: bool =
 # --- the agent ---------------------------------------------------------------------
 
 
+def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> RehearsalAgent:
+    """Return an agent that follows the project's own playbook, which decides whether models matter."""
+    return RehearsalAgent(directory / PLAYBOOK)
+
+
 class RehearsalAgent:
     """Agent that follows a playbook, given as an object or as a file."""
 
@@ -205,11 +211,6 @@ class RehearsalAgent:
         self._playbook = playbook
         self._cached: tuple[tuple[int, int], Playbook] | None = None
         self.accepts_model = self._distinguishes_models()
-
-    @classmethod
-    def from_project(cls, directory: Path) -> RehearsalAgent:
-        """Return an agent that follows the project's own playbook."""
-        return cls(directory / PLAYBOOK)
 
     def check(self) -> None:
         """Raise `AgentUnavailableError` if the playbook is missing or invalid."""

@@ -1,7 +1,7 @@
 """Incremental parsing of the JSON lines that agents print.
 
-Nothing here raises on bad input, and memory stays bounded: a line that is not a JSON object or is too long is counted
-and skipped. Field types cannot be trusted; read fields with `at` and the functions that build on it.
+Nothing here raises on bad input, and memory stays bounded: a line that is not a JSON object or is too long is
+skipped. Field types cannot be trusted; read fields with `at` and the functions that build on it.
 
 """
 
@@ -11,6 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
+from ralph.agents.supervisor.output import HEAD_SHARE, OutputBuffer
 from ralph.core.text import clean, one_line, sanitize
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 MAX_LINE_CHARACTERS = 4 * 1024 * 1024
 """Maximum length of a line, in characters; only raw tool output is longer."""
-MAX_MESSAGES_CHARACTERS = 2 * 1024 * 1024
-"""Maximum length of all messages kept, in characters."""
-HEAD_SHARE = 0.25
-"""Share of the kept text taken from the start; the rest is the end, where the sigils are."""
+MAX_MESSAGES_BYTES = 2 * 1024 * 1024
+"""Maximum length of all messages kept, in bytes."""
 MAX_COUNT = 2**53
 """Largest plausible count, which every database can store."""
 
@@ -30,10 +29,8 @@ class JsonLinesParser:
     """Parser for JSON objects, one per line, in text that arrives in chunks."""
 
     def __init__(self, line_characters: int = MAX_LINE_CHARACTERS) -> None:
-        self.skipped = 0
-        """Number of lines that were not JSON objects."""
         self.last_skipped = ""
-        """Last of these lines, shortened; often the only explanation a program gives."""
+        """Last line that was not a JSON object, shortened; often the only explanation a program gives."""
         self._line_characters = line_characters
         self._chunks: list[str] = []
         self._length = 0
@@ -49,7 +46,7 @@ class JsonLinesParser:
         return objects
 
     def finish(self) -> list[dict[str, Any]]:
-        """Return the object of a last line without a newline; an incomplete one counts as skipped."""
+        """Return the object of a last line without a newline; an incomplete one is skipped."""
         return self._take_line()
 
     def _append(self, piece: str) -> None:
@@ -66,7 +63,6 @@ class JsonLinesParser:
         value = _parse(line) if length <= self._line_characters else None
         if isinstance(value, dict):
             return [value]
-        self.skipped += 1
         self.last_skipped = one_line(sanitize(line[:2000]))
         return []
 
@@ -81,41 +77,21 @@ def _parse(line: str) -> object:
 class MessageBuffer:
     """Messages of an agent; only the beginning and the end are kept if they get too long."""
 
-    def __init__(self, characters: int = MAX_MESSAGES_CHARACTERS) -> None:
-        self._head_characters = int(characters * HEAD_SHARE)
-        self._tail_characters = characters - self._head_characters
-        self._head = ""
-        self._parts: list[str] = []
-        self._length = 0
-        self._dropped = 0
+    def __init__(self, max_bytes: int = MAX_MESSAGES_BYTES) -> None:
+        self._buffer = OutputBuffer(int(max_bytes * HEAD_SHARE), max_bytes - int(max_bytes * HEAD_SHARE))
+        self._separator = ""
 
     def add(self, message: str) -> str:
         """Add a message and return it as stored: clean, without surrounding blank lines."""
         message = clean(message).strip()
         if message:
-            self._parts.append(message)
-            self._length += len(message) + 2
-            if self._length > 2 * (self._head_characters + self._tail_characters):
-                self._trim()
+            self._buffer.add(f"{self._separator}{message}".encode("utf-8", "replace"))
+            self._separator = "\n\n"
         return message
 
     def text(self) -> str:
         """Return all messages in order, separated by blank lines, with a note about what was dropped."""
-        self._trim()
-        tail = "\n\n".join(self._parts)
-        if not self._dropped:
-            return tail
-        return f"{self._head}\n[... {self._dropped:,} characters left out ...]\n{tail}"
-
-    def _trim(self) -> None:
-        whole = "\n\n".join(self._parts)
-        if not self._dropped:
-            if len(whole) <= self._head_characters + self._tail_characters:
-                return
-            self._head, whole = whole[: self._head_characters], whole[self._head_characters :]
-        self._dropped += max(0, len(whole) - self._tail_characters)
-        self._parts = [whole[-self._tail_characters :]]
-        self._length = len(self._parts[0])
+        return self._buffer.text()
 
 
 # --- untrusted fields ------------------------------------------------------------------

@@ -183,12 +183,18 @@ def print_error(error: RalphError) -> None:
     print(f"Error: {printable(str(error))}", file=sys.stderr)
 
 
-def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError], None] = print_error) -> int:
+def run_command_line(
+    arguments: Sequence[str] | None = None, *, report: Callable[[RalphError], None] = print_error
+) -> int:
     """Run one command and return its exit status; `report` receives the error a command ended with."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     _repair_streams()
     try:
-        return _run(argv)
+        args = _parse(argv)
+        try:
+            return int(args.act(args) or 0)
+        finally:
+            sys.stdout.flush()
     except RalphError as error:
         report(error)
         return error.exit_code
@@ -202,6 +208,9 @@ def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError
         return 1
 
 
+main = run_command_line
+
+
 def _repair_streams() -> None:
     """Replace closed streams, and let the others print characters they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -212,7 +221,8 @@ def _repair_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(argv: list[str]) -> int:
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """Return the parsed arguments, with the function to call as `act`."""
     command = _find_command(argv)
     if any("\ud800" <= character <= "\udfff" for argument in argv for character in argument):
         raise UsageError("An argument is not valid UTF-8.")
@@ -226,17 +236,16 @@ def _run(argv: list[str]) -> int:
     if unknown:
         parser.reject_unknown(args, unknown)
     if args.version:
-        from ralph import __version__
+        args.act = _print_version
+    elif command is None or args.command is None:
+        args.act = lambda _: parser.print_help() or (2 if argv else 0)  # type: ignore[func-returns-value]
+    return args
 
-        print(f"ralph {__version__}")
-        return 0
-    if command is None or args.command is None:
-        parser.print_help()
-        return 2 if argv else 0
-    try:
-        return int(args.act(args) or 0)
-    finally:
-        sys.stdout.flush()
+
+def _print_version(args: argparse.Namespace) -> None:
+    from ralph import __version__
+
+    print(f"ralph {__version__}")
 
 
 def _find_command(argv: list[str]) -> str | None:

@@ -94,14 +94,14 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
     """Return the values of an argument: its choices, or matching records of the project."""
-    from ralph.core.config import AGENTS
+    from ralph.core.agents import RUNNABLE_AGENTS
 
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
     if action.metavar == "SHELL":
         return [(shell, "") for shell in SHELLS]
     if action.dest == "agent":
-        return [(name, "") for name in AGENTS]
+        return [(name, "") for name in RUNNABLE_AGENTS]
     return _records(action.dest, directory)
 
 

@@ -16,7 +16,7 @@ To see the context that a session would get:  echo '{}' | ralph hook session-sta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from ralph.core.config import CONNECTABLE_AGENTS
+    from ralph.core.agents import CONNECTABLE_AGENTS
     from ralph.integrations.hooks import HOOK_EVENTS
 
     parser.add_argument(

@@ -40,8 +40,6 @@ _MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
 _DROPPED = ("CREATED", "TIMES")
 """Columns that are dropped as a last resort; `show` prints them too."""
 _NUMERIC_PREFIXES = ("", *"0123456789+-$")
-MAX_DECIMALS = 8
-"""Maximum number of decimals of an amount of money."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
 MAX_UNIT_LENGTH = 2
@@ -307,14 +305,6 @@ def format_duration(seconds: float) -> str:
         return f"{minutes}m {rest:02d}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02d}m"
-
-
-def format_usd(usd: float) -> str:
-    """Format an amount with enough decimals to be meaningful: `$12.50`, `$0.0028`."""
-    digits = 2
-    while digits < MAX_DECIMALS and 0 < usd < 10 ** (1 - digits):
-        digits += 2
-    return f"${usd:,.{digits}f}"
 
 
 def read_input_text(path: str) -> str:

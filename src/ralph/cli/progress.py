@@ -7,34 +7,18 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import format_duration, format_usd, pluralize, printable
-from ralph.core.text import one_line
+from ralph.cli.output import format_duration, pluralize, printable
+from ralph.core.text import format_usd, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, Self
+    from typing import Any, Self
 
     from rich.live import Live
     from rich.text import Text
 
     from ralph.core.records import Task
     from ralph.loop.progress import ProgressEvent
-
-    class ProgressView(Protocol):
-        """A view that shows the events of a run."""
-
-        def __enter__(self) -> Self:
-            """Start the view."""
-
-        def __exit__(self, *_: object) -> None:
-            """Restore the terminal."""
-
-        def show(self, event: ProgressEvent) -> None:
-            """Show one event."""
-
-        def pause(self) -> None:
-            """Clear the live lines before a question is asked."""
-
 
 LIVE_LINE_MARGIN = 3
 """Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
@@ -53,7 +37,7 @@ def open_progress_view(format: str) -> ProgressView:
     """Return the view for an output format and for what standard output is connected to."""
     if format == "json":
         return JsonProgressView()
-    return LiveProgressView() if sys.stdout.isatty() else PlainProgressView()
+    return LiveProgressView() if sys.stdout.isatty() else ProgressView()
 
 
 def feedback_prompt(view: ProgressView) -> Callable[[Task], str]:
@@ -68,43 +52,34 @@ def feedback_prompt(view: ProgressView) -> Callable[[Task], str]:
     return ask
 
 
-class JsonProgressView:
-    """A view that prints each event, except agent output, as a JSON object per line."""
+class ProgressView:
+    """A view that prints plain lines for the events of a run, for logs."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        """Restore the terminal."""
+
+    def show(self, event: ProgressEvent) -> None:
+        """Show one event."""
+        for _, line in format_event(event):
+            print(line, flush=True)
+
+    def pause(self) -> None:
+        """Clear the live lines, if any, before a question is asked."""
+
+
+class JsonProgressView(ProgressView):
+    """A view that prints each event, except agent output, as a JSON object per line."""
 
     def show(self, event: ProgressEvent) -> None:
         """Print the event."""
         if event.what != "output":
             print(json.dumps({"event": event.what, "at": event.at, **event.details}, ensure_ascii=False), flush=True)
 
-    def pause(self) -> None:
-        """Do nothing: there are no live lines."""
 
-
-class PlainProgressView:
-    """A view that prints plain lines, for logs."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def show(self, event: ProgressEvent) -> None:
-        """Print the lines of the event."""
-        for _, line in format_event(event):
-            print(line, flush=True)
-
-    def pause(self) -> None:
-        """Do nothing: there are no live lines."""
-
-
-class LiveProgressView:
+class LiveProgressView(ProgressView):
     """A view that prints lines and, below them, the current activity of each worker."""
 
     def __init__(self) -> None:
@@ -157,9 +132,8 @@ class LiveProgressView:
             self._console.print(Text(line, style=style))
 
     def _follow(self, event: ProgressEvent) -> None:
-        details = event.details
+        details: dict[str, Any] = event.details
         worker = details.get("worker", 0)
-        assert isinstance(worker, int)
         activity = self._activities.setdefault(worker, _Activity())
         if event.what == "attempt_started":
             model = f" with {printable(str(details['model']))}" if details["model"] else ""
@@ -212,17 +186,9 @@ def printable_line(line: str) -> str:
     return line[: len(line) - len(line.lstrip())] + printable(line)
 
 
-def _count(number: object, noun: str) -> str:
-    assert isinstance(number, int)
-    return pluralize(number, noun)
-
-
-def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
-    work = f"only {details['only']}" if details["only"] else f"{_count(details['ready'], 'task')} ready"
+def _run_started(details: dict[str, Any]) -> list[tuple[str, str]]:
+    work = f"only {details['only']}" if details["only"] else f"{pluralize(details['ready'], 'task')} ready"
     workers, holdout, used = details["workers"], details["holdout"], details["used"]
-    assert isinstance(workers, int)
-    assert isinstance(holdout, float)
-    assert isinstance(used, list)
     resumed = " resumed" if details["is_resumed"] else ""
     workers_text = f", {workers} workers" if workers > 1 else ""
     lines = [("bold", f"{details['run_id']}{resumed}: {details['agent']} agent{workers_text}, {work}")]
@@ -241,70 +207,67 @@ def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
     return lines
 
 
-def _recovered(details: dict[str, object]) -> list[tuple[str, str]]:
+def _recovered(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("yellow", f"{details['task_id']} was abandoned by a worker that is gone and is pending again")]
 
 
-def _attempt_started(details: dict[str, object]) -> list[tuple[str, str]]:
+def _attempt_started(details: dict[str, Any]) -> list[tuple[str, str]]:
     hat = f", {details['hat']}" if details["hat"] != "creator" else ""
     model = f", {details['model']}" if details["model"] else ""
     about = f"(attempt {details['attempt']}{hat}{model})"
     lines = [("bold", f"{details['iteration']}. {details['task_id']} {details['title']} {about}")]
     # The reason is only worth a line if it is not the default choice.
-    if details["model"] and not str(details["model_reason"]).endswith(("no failure yet", "in the configuration")):
+    if details["model"] and not details.get("is_default_model"):
         lines.append(("dim", f"   {details['model']}: {details['model_reason']}"))
     if not details["with_memory"]:
         lines.append(("dim", "   without memory"))
     return lines
 
 
-def _recalled(details: dict[str, object]) -> list[tuple[str, str]]:
+def _recalled(details: dict[str, Any]) -> list[tuple[str, str]]:
     memories = details["memories"]
-    assert isinstance(memories, list)
     lines = [("cyan", f"   recalled: {one['title']}") for one in memories]
     if details["previous_attempts"]:
-        lines.append(("cyan", f"   recalled: {_count(details['previous_attempts'], 'failed attempt')} at this task"))
+        lines.append(("cyan", f"   recalled: {pluralize(details['previous_attempts'], 'failed attempt')} at this task"))
     if details["advice"]:
         lines.append(("cyan", "   recalled: feedback from the person who interrupted it"))
     return lines
 
 
-def _gate_ended(details: dict[str, object]) -> list[tuple[str, str]]:
+def _gate_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     command = one_line(str(details["command"]), 60)
     if details["passed"]:
         return [("green", f"   gate passed: {command} ({details['seconds']:.1f}s)")]
     return [("yellow", f"   gate failed: {details['detail']} ({command}, {details['seconds']:.1f}s)")]
 
 
-def _review_ended(details: dict[str, object]) -> list[tuple[str, str]]:
+def _review_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     if details["passed"]:
         return [("green", f"   review passed ({details['seconds']:.1f}s)")]
     return [("yellow", f"   review failed: {one_line(str(details['reason']), 160)}")]
 
 
-def _merged(details: dict[str, object]) -> list[tuple[str, str]]:
+def _merged(details: dict[str, Any]) -> list[tuple[str, str]]:
     files = details["files"]
-    assert isinstance(files, list)
-    return [("green", f"   merged: {_count(len(files), 'file')}")] if details["commit"] else []
+    return [("green", f"   merged: {pluralize(len(files), 'file')}")] if details["commit"] else []
 
 
-def _stale(details: dict[str, object]) -> list[tuple[str, str]]:
+def _stale(details: dict[str, Any]) -> list[tuple[str, str]]:
     count = details["count"]
-    assert isinstance(count, int)
     what = "1 memory refers to files" if count == 1 else f"{count:,} memories refer to files"
     return [("yellow", f"{what} that have changed since. See: ralph memory list --stale")]
 
 
-def _ignored(details: dict[str, object]) -> list[tuple[str, str]]:
+def _ignored(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("yellow", f"   ignored: {details['problem']}")]
 
 
-def _learned(details: dict[str, object]) -> list[tuple[str, str]]:
+def _learned(details: dict[str, Any]) -> list[tuple[str, str]]:
     what = "learned" if details["is_new"] else "confirmed"
     return [("green", f"   {what}: {details['title']} ({details['kind']})")]
 
 
-def _extracted(details: dict[str, object]) -> list[tuple[str, str]]:
+def _extracted(details: dict[str, Any]) -> list[tuple[str, str]]:
     """Format the learnings of a run. Pending ones from earlier runs are checked along with them."""
     count = {name: number for name, number in details.items() if isinstance(number, int)}
     extracted = {"new": count["extracted"] - count["merged"], "already known": count["merged"]}
@@ -322,75 +285,63 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number > 0)
 
 
-def _consolidated(details: dict[str, object]) -> list[tuple[str, str]]:
-    return [("dim", f"Superseded as near-duplicates: {_count(details['superseded'], 'memory')}.")]
+def _consolidated(details: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("dim", f"Superseded as near-duplicates: {pluralize(details['superseded'], 'memory')}.")]
 
 
-def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
+def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     outcome = str(details["outcome"])
-    seconds = details["seconds"]
-    assert isinstance(seconds, float)
     # A failed gate or review was reported on the line before.
-    is_reported = outcome == "retried" and str(details["reason"]).startswith(("the gate ", "the verification "))
-    reason = f": {details['reason']}" if details["reason"] and not is_reported else ""
-    cost = f", ${details['cost_usd']:.4f}" if details["cost_usd"] else ""
+    reason = f": {details['reason']}" if details["reason"] and not details.get("failed_check") else ""
+    cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""
     mark, what = (_MARKS[outcome], outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
-    line = f"   {mark} {task}{what}{reason} ({format_duration(seconds)}{cost}){_next_step(details)}"
+    line = f"   {mark} {task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
-    assert isinstance(parts, list)
-    assert isinstance(used, list)
     lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
     if used:
         lines.append(("dim", f"   used: {', '.join(used)}"))
     return lines
 
 
-def _next_step(details: dict[str, object]) -> str:
+def _next_step(details: dict[str, Any]) -> str:
     if details["parts"]:
         return "; split into subtasks"
     if details["task_status"] == "blocked":
-        why = str(details["task_reason"])
-        spent = why.partition(",")[0] if why.startswith("has used up") else ""
-        left = "no retries left" if why.startswith("failed") else spent
-        return f"; {left + ', ' if left else ''}needs attention. To retry: ralph task reset {details['task_id']}"
+        spent = f"has used up {details['spent_limit']}, " if details.get("spent_limit") else ""
+        why = "no retries left, " if details.get("is_out_of_retries") else spent
+        return f"; {why}needs attention. To retry: ralph task reset {details['task_id']}"
     if details["handed_to"]:
         return ""
     return "; will be retried" if details["task_status"] == "pending" else ""
 
 
-def _heard(details: dict[str, object]) -> list[tuple[str, str]]:
+def _heard(details: dict[str, Any]) -> list[tuple[str, str]]:
     titles, count = details["titles"], details["count"]
-    assert isinstance(titles, list)
-    assert isinstance(count, int)
     lines = [("cyan", f"   learned by another worker: {title}") for title in titles]
     more = count - len(titles)
     return [*lines, ("cyan", f"   learned by another worker: {more:,} more")] if more > 0 else lines
 
 
-def _note(details: dict[str, object]) -> list[tuple[str, str]]:
+def _note(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("cyan", f"   {details['message']}")]
 
 
-def _warning(details: dict[str, object]) -> list[tuple[str, str]]:
+def _warning(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("red", f"   {details['message']}")]
 
 
-def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
-    seconds = details["seconds"]
-    assert isinstance(seconds, float)
-    cost_usd = details["cost_usd"]
-    assert isinstance(cost_usd, float | int)
-    cost = f", {format_usd(cost_usd)}" if cost_usd else ""
+def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
+    cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
     return [
         (
             "bold",
-            f"Stopped: {details['ending']}. {details['done']} done in {_count(details['iterations'], 'attempt')},"
-            f" {format_duration(seconds)}{tokens}{cost}.",
+            f"Stopped: {details['ending']}. {details['done']} done in {pluralize(details['iterations'], 'attempt')},"
+            f" {format_duration(details['seconds'])}{tokens}{cost}.",
         ),
         *([("dim", "To continue: ralph run --resume")] if details["can_go_on"] else []),
     ]

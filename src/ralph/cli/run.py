@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import open_project, positive_count
-from ralph.core.config import AGENTS, STRATEGIES
+from ralph.core.agents import RUNNABLE_AGENTS
+from ralph.core.config import STRATEGIES
 from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--agent",
         metavar="NAME",
-        help="claude, codex, gemini, opencode, acp, command, …; see docs/agents.md (default: as configured)",
+        help=f"{', '.join(RUNNABLE_AGENTS)} (default: as configured)",
     )
     parser.add_argument("--model", help="model to use; replaces {model} in the arguments of PROGRAM")
     parser.add_argument("--strategy", choices=STRATEGIES, help="how to choose the model (default: as configured)")
@@ -131,12 +132,11 @@ def run(args: argparse.Namespace) -> int:
     from ralph.cli.progress import feedback_prompt, open_progress_view
     from ralph.loop.options import RunOptions
 
-    if args.agent and args.agent not in AGENTS:
+    if args.agent and args.agent not in RUNNABLE_AGENTS:
         from ralph.cli import suggest_match
 
-        raise UsageError(
-            f"Unknown agent {args.agent!r}. Known: {', '.join(AGENTS)}.{suggest_match(args.agent, AGENTS)}"
-        )
+        known, match = ", ".join(RUNNABLE_AGENTS), suggest_match(args.agent, RUNNABLE_AGENTS)
+        raise UsageError(f"Unknown agent {args.agent!r}. Known: {known}.{match}", code="unknown-agent")
     if args.gate and args.no_verify:
         raise UsageError("Use either --gate or --no-verify, not both.")
     if args.review and args.no_verify:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import actor, printable, working_directory, wrap_line
-from ralph.core.config import CONNECTABLE_AGENTS
+from ralph.core.agents import CONNECTABLE_AGENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from ralph.cli.output import (
     color_by_status,
     format_duration,
     format_time,
-    format_usd,
     open_project,
     pluralize,
     print_json,
     printable,
     wrap_line,
 )
+from ralph.core.text import format_usd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -70,12 +70,6 @@ MAX_CONFIG_BYTES = 1024 * 1024
 """Maximum size of a configuration file, in bytes."""
 MAX_CONFIG_WARNINGS = 50
 """Maximum number of warnings about unknown keys."""
-AGENTS = (
-    *("command", "rehearsal", "claude", "codex", "gemini", "opencode"),
-    *("acp", "claude-acp", "codex-acp", "gemini-acp", "opencode-acp"),
-)
-CONNECTABLE_AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
-"""Agents that `ralph setup` can connect to the memory through hooks, an MCP server or a skill."""
 _HEADERS = {
     *("", *(f"[{name}]" for name in SECTIONS)),
     *(f"[{name}.{key}]" for name, section in SECTIONS.items() for key in section.settings),

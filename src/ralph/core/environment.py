@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.agents import AGENTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,25 +81,6 @@ _RALPH = (
 )
 _BASE = frozenset((*_USER, *_NETWORK, *_GIT, *_TOOLS, *_RALPH))
 
-_LOGINS: dict[str, tuple[str, ...]] = {
-    "claude": (
-        *("ANTHROPIC_*", "CLAUDE*", "AWS_BEARER_TOKEN_BEDROCK", "API_TIMEOUT_MS", "IS_SANDBOX", "DISABLE_*"),
-        *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH"),
-        *("BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH", "USE_BUILTIN_RIPGREP"),
-    ),
-    "codex": ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"),
-    "gemini": (
-        *("GEMINI_*", "GOOGLE_API_KEY", "GOOGLE_GEMINI_*", "GOOGLE_GENAI_*", "GOOGLE_GENERATIVE_AI_*"),
-        *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID", "GOOGLE_CLOUD_LOCATION"),
-    ),
-    "opencode": (
-        *("OPENCODE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
-        *("CEREBRAS_API_KEY", "TOGETHER_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
-        *("DASHSCOPE_API_KEY", "COHERE_API_KEY", "PERPLEXITY_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "OLLAMA_*"),
-    ),
-}
-_MULTI_PROVIDER_AGENTS = ("opencode", "command", "acp")
-"""Agents whose model provider is unknown; they receive the logins of all providers."""
 _PROVIDER_SWITCHES = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_*",),
     "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_*", "GCLOUD_PROJECT", "CLOUD_ML_REGION", "VERTEX_*", "CLOUDSDK_CONFIG"),
@@ -113,13 +96,14 @@ _FALSE_VALUES = ("", "0", "false", "no", "off")
 def allowed_environment(
     *, agent: str = "", variable_names: Iterable[str] = (), environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the variables a program receives: the common ones, the agent's login and those in `named`.
+    """Return the variables a program receives: the common ones, the agent's login and `variable_names`.
 
     `agent` is the name of the agent; gates and git have none. `environment` defaults to our own.
 
     """
     inherited = os.environ if environment is None else environment
-    patterns = {*_BASE, *_login(agent), *variable_names}
+    login = AGENTS[agent].env_keys if agent in AGENTS else ()
+    patterns = {*_BASE, *login, *variable_names}
     for switch, extra in _PROVIDER_SWITCHES.items():
         if (
             agent
@@ -145,10 +129,3 @@ def is_variable_pattern(text: str) -> bool:
     """Return whether a text is a valid variable name or prefix pattern."""
     name = text.removesuffix(WILDCARD)
     return text == WILDCARD or (name.isascii() and name.isidentifier())
-
-
-def _login(agent: str) -> Iterable[str]:
-    known = agent.removesuffix("-acp")
-    if known in _MULTI_PROVIDER_AGENTS:
-        return [name for names in _LOGINS.values() for name in names]
-    return _LOGINS.get(known, ())

@@ -6,6 +6,7 @@ Its type is that of the default, and its environment variable is `RALPH_SECTION_
 
 from __future__ import annotations
 
+from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.records.base import record
 
 TYPE_CHECKING = False
@@ -141,7 +142,7 @@ class ExecutionConfig:
 class AgentConfig:
     """The coding agent, its permissions, and the limits of a session."""
 
-    name: str = setting("command", "or claude, codex, gemini, opencode, acp, claude-acp, ...; see docs/agents.md")
+    name: str = setting("command", "or " + ", ".join(name for name in RUNNABLE_AGENTS if name != "command"))
     command: tuple[str, ...] = setting(
         (),
         "reads the prompt on stdin, answers on stdout",

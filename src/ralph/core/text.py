@@ -28,6 +28,8 @@ _INVISIBLE = (
     "\ud800-\udfff"  # lone surrogates, which databases reject
     "]"
 )
+MAX_DECIMALS = 8
+"""Maximum number of decimals of an amount of money."""
 
 
 def clean(text: str) -> str:
@@ -154,3 +156,11 @@ def find_paths(text: str, limit: int = 20) -> tuple[str, ...]:
         if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES) and not text.startswith("(", match.end())
     )
     return tuple(paths)[:limit]
+
+
+def format_usd(usd: float) -> str:
+    """Format an amount with enough decimals to be meaningful: `$12.50`, `$0.0028`."""
+    digits = 2
+    while digits < MAX_DECIMALS and 0 < usd < 10 ** (1 - digits):
+        digits += 2
+    return f"${usd:,.{digits}f}"

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 
 from ralph.core.actor import actor_from_environment
-from ralph.core.config import CONNECTABLE_AGENTS
+from ralph.core.agents import CONNECTABLE_AGENTS
 from ralph.core.errors import ProjectNotFoundError, RalphError
 from ralph.core.records import record
 from ralph.core.text import clean, one_line, sanitize

@@ -1,12 +1,13 @@
 """One attempt at a claimed task, from its prompt to the result to store.
 
-Whatever fails in one of the stages, `run` returns something that can be settled:
+Whatever fails in one of the stages, `run_attempt` returns something that can be settled:
 what is known by then and what went wrong. Only store errors are raised.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, SessionOptions
@@ -32,21 +33,22 @@ from ralph.loop.git.repository import StopRequestedError
 from ralph.loop.hats import MoveKind
 from ralph.loop.limits import has_task_limits
 from ralph.loop.options import RunEnding
+from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.progress import progress_event
 from ralph.loop.prompt import shown_memory_text
 from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review, strip_echo
-from ralph.loop.settle import MergeProblem, OutcomeContext, capture_attempt, claims_done
+from ralph.loop.settle import capture_attempt
 from ralph.loop.strategy import session_cost, strongest_model, unknown_model_problem
 from ralph.memory.freshness import record_file_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ralph.core.records import AttemptResult, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
-    from ralph.loop.git.branches import TaskWorktree
+    from ralph.loop.git.commits import TaskWorktree
     from ralph.loop.hats import HatMove
     from ralph.loop.prepare import PreparedAttempt
     from ralph.loop.progress import EventHandler
@@ -69,7 +71,7 @@ class AttemptRunner:
         emit: EventHandler,
         has_lost_claim: Callable[[], bool],
     ) -> None:
-        self._crew = run_context
+        self._context = run_context
         self._store = store
         self._config = run_context.config
         self._task = claim.task
@@ -78,7 +80,7 @@ class AttemptRunner:
         self._reply: AgentReply | None = None
         self._emit = emit
         self._has_lost_claim = has_lost_claim
-        self._place: TaskWorktree | None = None
+        self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
         self.was_asked = False
         """Whether a person was asked for feedback."""
@@ -89,112 +91,123 @@ class AttemptRunner:
 
     def run_attempt(self) -> AttemptResult:
         """Make the attempt and return its result, whatever happens on the way."""
+        context, attempt = self._context, self._attempt
         try:
-            return self._run_stages()
+            with self._task_worktree():
+                for retry in context.retrying():
+                    with retry:
+                        prepared = prepare_attempt(
+                            self._store,
+                            self._config,
+                            self._task,
+                            self._metrics,
+                            run_id=attempt.run_id,
+                            iteration=attempt.iteration,
+                            attempt_number=attempt.number or 1,
+                            model=context.run_options.model,
+                            with_memory=attempt.with_memory,
+                            takes_model=context.agent.accepts_model,
+                            conflicts=self._worktree.conflicts if self._worktree else (),
+                        )
+                self._record_start(prepared)
+                outcome_context = self._outcome_context(prepared.plan)
+                reply = self._run_session(prepared.prompt, outcome_context.used)
+                return self._judge(prepared, reply, outcome_context)
         except StoreError:
             raise
-        except AgentUnavailableError as error:
+        except Exception as error:  # noqa: BLE001
+            # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
+            return self._result_of_error(error)
+
+    def _result_of_error(self, error: Exception) -> AttemptResult:
+        if isinstance(error, AgentUnavailableError):
             if not self._directory.is_dir():
-                return self.failed_capture(
+                return self.failed_result(
                     f"{self._directory} no longer exists, so the agent had no directory to work in."
                 )
             self.is_agent_missing = True
-            return self.failed_capture(str(error), SessionEnding.STOPPED)
-        except StopRequestedError:
-            return self.failed_capture(self._why_stopped(), SessionEnding.STOPPED)
-        except WorktreeError as error:
-            self.is_base_branch_missing = self._crew.branches is not None and not self._crew.branches.has_base()
-            return self.failed_capture(str(error), merge_problem=MergeProblem(reason=str(error), waits_for_person=True))
-        except Exception as error:  # noqa: BLE001
-            # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
-            if problem := self._crew.disk_problem():
-                return self.failed_capture(f"{problem[0].upper()}{problem[1:]}: {error}", SessionEnding.STOPPED)
-            return self.failed_capture(f"Ralph failed: {type(error).__name__}: {error}")
+            return self.failed_result(str(error), SessionEnding.STOPPED)
+        if isinstance(error, StopRequestedError):
+            return self.failed_result(self._why_stopped(), SessionEnding.STOPPED)
+        if isinstance(error, WorktreeError):
+            self.is_base_branch_missing = self._context.branches is not None and not self._context.branches.has_base()
+            return self.failed_result(str(error), merge_problem=MergeProblem(reason=str(error), waits_for_person=True))
+        if problem := self._context.disk_problem():
+            return self.failed_result(f"{problem[0].upper()}{problem[1:]}: {error}", SessionEnding.STOPPED)
+        return self.failed_result(f"Ralph failed: {type(error).__name__}: {error}")
 
-    def failed_capture(
+    def failed_result(
         self, reason: str, ending: SessionEnding = SessionEnding.CRASHED, merge_problem: MergeProblem | None = None
     ) -> AttemptResult:
         """Return the attempt as failed for a reason outside of the task, with what is known so far."""
         self._emit(progress_event("warning", message=reason))
         reply = replace(self._reply or AgentReply(text=""), text="", ending=ending, detail=reason)
-        return self._conclude(reply, Sigils(), VerificationResult(), self._setting(), obstacle=merge_problem)
+        return self._capture(
+            reply, Sigils(), VerificationResult(), self._outcome_context(), merge_problem=merge_problem
+        )
 
-    def _run_stages(self) -> AttemptResult:
-        """Run all stages, in the task's own worktree if there is one."""
-        task, branches = self._task, self._crew.branches
+    @contextmanager
+    def _task_worktree(self) -> Iterator[None]:
+        """Work in the task's own worktree, if it has one, and commit there what is unfinished."""
+        task, branches = self._task, self._context.branches
         if not branches:
-            return self._attempt_task()
+            yield
+            return
         with branches.task_lock(task.id, self._should_stop):
-            self._place = branches.prepare_worktree(task.id, task.title)
-            self._directory = self._place.directory
-            capture = self._attempt_task()
-            if self._place:
-                branches.commit_unfinished(self._place)
-        return capture
+            self._worktree = branches.prepare_worktree(task.id, task.title)
+            self._directory = self._worktree.directory
+            yield
+            if self._worktree:
+                branches.commit_unfinished(self._worktree)
 
-    def _attempt_task(self) -> AttemptResult:
-        task = self._task
-        prepared = self._prepare()
-        prompt, plan = prepared.prompt, prepared.plan
+    def _record_start(self, prepared: PreparedAttempt) -> None:
+        choice = prepared.plan.choice
         self._attempt = replace(
             self._attempt,
-            hat=plan.hat,
-            model=plan.choice.model,
-            model_reason=plan.choice.reason,
-            shown=prompt.shown,
+            hat=prepared.plan.hat,
+            model=choice.model,
+            model_reason=choice.reason,
+            shown=prepared.prompt.shown,
         )
-        self._crew.with_retries(lambda: self._store.attempts.record_start(self._attempt))
-        self._emit(progress.attempt_started_event(task, self._attempt))
-        self._emit(progress.recalled_event(prepared.context, prompt))
-        setting = self._setting(plan)
-        reply = self._run_session(prompt, setting.used)
+        self._context.with_retries(lambda: self._store.attempts.record_start(self._attempt))
+        self._emit(progress.attempt_started_event(self._task, self._attempt, is_default_model=choice.is_default))
+        self._emit(progress.recalled_event(prepared.context, prepared.prompt))
+
+    def _judge(self, prepared: PreparedAttempt, reply: AgentReply, outcome_context: OutcomeContext) -> AttemptResult:
+        """Verify what the session claims and return the result of the attempt."""
+        prompt = prepared.prompt
         sigils = self._drop_unknown_model(parse_sigils(reply.text, prompt.text))
-        says_done = claims_done(task.id, reply, sigils)
-        move = hats.resolve_move(self._attempt.hat, sigils, says_done, plan.hats)
-        verdict, obstacle = self._verify(reply, sigils, move) if says_done else (VerificationResult(), None)
-        if self._should_stop() and reply.ending is SessionEnding.FINISHED and not (verdict.passed and obstacle is None):
+        says_done = claims_done(self._task.id, reply, sigils)
+        move = hats.resolve_move(self._attempt.hat, sigils, says_done, prepared.plan.hats)
+        verdict, merge_problem = self._verify(reply, sigils, move) if says_done else (VerificationResult(), None)
+        is_done = says_done and verdict.passed and merge_problem is None
+        if (
+            self._should_stop()
+            and reply.ending is SessionEnding.FINISHED
+            and not (verdict.passed and merge_problem is None)
+        ):
             # Gates that Ralph stopped, or a merge that was not awaited, say nothing about the work.
             reply = replace(reply, ending=SessionEnding.STOPPED, detail=self._why_stopped())
-        if not (says_done and verdict.passed and obstacle is None) and (problem := self._crew.disk_problem()):
+        if not is_done and (problem := self._context.disk_problem()):
             # The agent could not write: the task is not to blame, and its learnings are kept.
             reply = replace(reply, ending=SessionEnding.STOPPED, detail=problem)
-        capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
+        result = self._capture(reply, sigils, verdict, outcome_context, move, merge_problem, prompt)
         return replace(
-            capture, memories=tuple(record_file_marks(memory, self._crew.root) for memory in capture.memories)
+            result, memories=tuple(record_file_marks(memory, self._context.root) for memory in result.memories)
         )
 
-    # --- preparation -------------------------------------------------------------------
-
-    def _prepare(self) -> PreparedAttempt:
-        attempt = self._attempt
-        return self._crew.with_retries(
-            lambda: prepare_attempt(
-                self._store,
-                self._config,
-                self._task,
-                self._metrics,
-                run_id=attempt.run_id,
-                iteration=attempt.iteration,
-                attempt_number=attempt.number or 1,
-                model=self._crew.run_options.model,
-                with_memory=attempt.with_memory,
-                takes_model=self._crew.agent.accepts_model,
-                conflicts=self._place.conflicts if self._place else (),
-            )
-        )
-
-    def _setting(self, plan: AttemptPlan | None = None) -> OutcomeContext:
+    def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
-        store, task, order = self._store, self._task, self._crew.run_options
-        failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
+        attempts, task, options = self._store.attempts, self._task, self._context.run_options
+        failed, limited = self._metrics.consecutive_failures, has_task_limits(options)
         reports = (
-            self._crew.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True) if failed else []
+            self._context.with_retries(lambda: failures.latest(1, task=task.id), is_settling=True) if failed else []
         )
         return OutcomeContext(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
-            run_options=order,
-            used=self._crew.with_retries(lambda: store.stats.usage_of_task(task), is_settling=True)
+            run_options=options,
+            used=self._context.with_retries(lambda: stats.usage_of_task(task), is_settling=True)
             if limited
             else ResourceUsage(),
             last_report=reports[0] if reports else None,
@@ -205,14 +218,14 @@ class AttemptRunner:
 
     def _run_session(self, prompt: Prompt, used: ResourceUsage) -> AgentReply:
         """Run the agent and return its reply, with the files it changed."""
-        agent, directory = self._crew.agent, self._directory
+        agent, directory = self._context.agent, self._directory
         before = None if agent.reports_files else snapshots.take_snapshot(directory)
         seconds = self._config.agent.seconds or NO_LIMIT
-        if self._crew.run_options.task_minutes:
-            seconds = min(seconds, max(MIN_SESSION_SECONDS, self._crew.run_options.task_minutes * 60 - used.seconds))
-        settings = read_bytes_or_none(self._crew.root / TOML_NAME)
+        if self._context.run_options.task_minutes:
+            seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
+        settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds)
-        if read_bytes_or_none(self._crew.root / TOML_NAME) != settings:
+        if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
         knows_files = agent.reports_files
@@ -240,9 +253,9 @@ class AttemptRunner:
             read_only=read_only,
         )
         self._store.database.release_connection()  # an agent takes minutes: free the connection for others
-        reply = self._crew.agent.work(prompt, session)
+        reply = self._context.agent.work(prompt, session)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
-            passed = allowed_environment(agent=self._crew.agent.name, variable_names=agent.environment)
+            passed = allowed_environment(agent=self._context.agent.name, variable_names=agent.environment)
             output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
             self._warn_missing_variables(output, {**passed, **session.environment})
         if reply.ending is SessionEnding.STOPPED:
@@ -256,7 +269,7 @@ class AttemptRunner:
 
     def _warn_missing_variables(self, output: str, environment: Mapping[str, str]) -> None:
         """Warn once about variables that are set here, named in the output, and not passed on."""
-        if names := self._crew.claim_unwarned(missing_variables(output, environment)):
+        if names := self._context.claim_unannounced(missing_variables(output, environment)):
             self._emit(progress_event("warning", message=missing_variables_hint(names)))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
@@ -265,15 +278,15 @@ class AttemptRunner:
         return replace(sigils, next_model=None, problems=(*sigils.problems, problem)) if problem else sigils
 
     def _should_stop(self) -> bool:
-        return self._crew.should_stop or self._has_lost_claim()
+        return self._context.should_stop or self._has_lost_claim()
 
     def _why_stopped(self) -> str:
-        crew = self._crew
-        if crew.interrupts.is_requested:
-            return "stopped by a person" if not crew.interrupts.is_terminated else "Ralph was terminated"
+        context = self._context
+        if context.interrupts.is_requested:
+            return "stopped by a person" if not context.interrupts.is_terminated else "Ralph was terminated"
         if self._has_lost_claim():
             return "the claim was lost"
-        return crew.stop_reason or RunEnding.LIMIT_MINUTES
+        return context.stop_reason or RunEnding.LIMIT_MINUTES
 
     # --- verification --------------------------------------------------------------------
 
@@ -284,14 +297,14 @@ class AttemptRunner:
         is_last = move.kind is MoveKind.DONE
         if not is_last and not hats.changes_files(self._attempt.hat):
             return VerificationResult(), None
-        if is_last and (obstacle := self._catch_up()):
-            return VerificationResult(), obstacle
+        if is_last and (merge_problem := self._catch_up()):
+            return VerificationResult(), merge_problem
         verdict = self._run_gates()
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
         if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
             verdict = self._review(verdict, reply, sigils)
-        if is_last and verdict.passed and self._place:
-            return self._merge(self._place, verdict)
+        if is_last and verdict.passed and self._worktree:
+            return self._merge(self._worktree, verdict)
         return verdict, None
 
     def _run_gates(self) -> VerificationResult:
@@ -315,11 +328,11 @@ class AttemptRunner:
         task = self._task
         self._emit(progress_event("review_started", task_id=task.id))
         feature_id = task.feature_id
-        feature = self._crew.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
+        feature = self._context.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
         prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
-        model = self._review_model() if self._crew.agent.accepts_model else None
+        model = self._review_model() if self._context.agent.accepts_model else None
         # Changes must not be reverted where another run works in the same directory.
-        is_ours = self._place is not None or self._crew.is_only_run
+        is_ours = self._worktree is not None or self._context.is_only_run
         with ReadOnlyWorktree(self._directory, reverts=is_ours) as frozen:
             answer = self._call_agent(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
         answer_sigils = parse_sigils(strip_echo(answer.text, prompt))
@@ -337,26 +350,26 @@ class AttemptRunner:
 
     def _catch_up(self) -> MergeProblem | None:
         """Merge the base branch into finished work, so that the gates run on the combined result."""
-        branches, execution = self._crew.branches, self._config.execution
+        branches, execution = self._context.branches, self._config.execution
         is_verified = execution.verify and (execution.gates or execution.review)
-        if not branches or not self._place or not is_verified:
+        if not branches or not self._worktree or not is_verified:
             return None
         try:
-            if branches.is_behind(self._place):
-                self._place = branches.prepare_worktree(self._task.id, self._task.title)
+            if branches.is_behind(self._worktree):
+                self._worktree = branches.prepare_worktree(self._task.id, self._task.title)
         except WorktreeError as error:  # the result of the session is kept all the same
             return MergeProblem(reason=str(error), waits_for_person=True)
-        conflicts = self._place.conflicts
+        conflicts = self._worktree.conflicts
         if not conflicts:
             return None
         why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
         return MergeProblem(reason=why, files=conflicts)
 
     def _merge(
-        self, place: TaskWorktree, verdict: VerificationResult
+        self, worktree: TaskWorktree, verdict: VerificationResult
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Merge finished work into the base branch; the gates run again if that branch has moved."""
-        assert self._crew.branches
+        assert self._context.branches
         if self._has_lost_claim():
             return verdict, MergeProblem(reason="the claim was lost before the work was merged")
         latest = verdict
@@ -367,8 +380,8 @@ class AttemptRunner:
             return latest.passed
 
         recheck = passes_again if verdict.gates else None
-        merge = self._crew.branches.commit_and_merge(
-            place, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
+        merge = self._context.branches.commit_and_merge(
+            worktree, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
         )
         if not latest.passed:
             return latest, None
@@ -376,27 +389,25 @@ class AttemptRunner:
             return latest, MergeProblem(
                 reason=merge.reason, files=merge.conflicts, waits_for_person=merge.waits_for_person
             )
-        self._place = None
+        self._worktree = None
         self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
         return latest, None
 
     def _has_claim(self) -> bool:
         """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._crew.with_retries(
-            lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
-        )
+        return self._context.with_retries(lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds))
 
     # --- result --------------------------------------------------------------------------
 
-    def _conclude(
+    def _capture(
         self,
         reply: AgentReply,
         sigils: Sigils,
         verdict: VerificationResult,
-        setting: OutcomeContext,
+        outcome_context: OutcomeContext,
         move: HatMove | None = None,
-        obstacle: MergeProblem | None = None,
+        merge_problem: MergeProblem | None = None,
         prompt: Prompt | None = None,
     ) -> AttemptResult:
         return capture_attempt(
@@ -405,26 +416,26 @@ class AttemptRunner:
             reply,
             sigils,
             verdict,
-            setting,
+            outcome_context,
             at=now(),
             move=move,
-            merge_problem=obstacle,
+            merge_problem=merge_problem,
             feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
             shown_memories=shown_memory_text(prompt) if prompt else "",
         )
 
     def _ask_feedback(self) -> str:
         """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""
-        crew = self._crew
-        if crew.ask_feedback is None or crew.interrupts.is_forced or not crew.interrupts.is_requested:
+        context = self._context
+        if context.ask_feedback is None or context.interrupts.is_forced or not context.interrupts.is_requested:
             return ""
         self._emit(progress_event("interrupted", task_id=self._task.id))
         self.was_asked = True
         try:
-            crew.interrupts.is_asking = True
-            return sanitize(crew.ask_feedback(self._task))
+            context.interrupts.is_asking = True
+            return sanitize(context.ask_feedback(self._task))
         except (KeyboardInterrupt, EOFError):
-            crew.interrupts.count += 1
+            context.interrupts.count += 1
             return ""
         finally:
-            crew.interrupts.is_asking = False
+            context.interrupts.is_asking = False

@@ -47,25 +47,25 @@ def plan_attempt(
     takes_model: bool = True,
 ) -> AttemptPlan:
     """Return the hat and the model of the next attempt at a task. Read-only."""
-    gathered = load_task_history(store, config, task, metrics)
+    history = load_task_history(store, config, task, metrics)
     order = hats.hat_order(config.hats, strategy_name(config.models, config.agent.model))
-    hat = current_hat(store, task, gathered, order)
+    hat = current_hat(store, task, history, order)
     choice = choose_model(
         config.models,
-        gathered.evidence,
+        history.evidence,
         configured=config.agent.model,
         flag=model,
         hat=hat,
         takes_model=takes_model,
     )
-    is_asked_to_split = gathered.stuck_state.step is EscalationStep.DECOMPOSE or hat == "planner"
+    is_asked_to_split = history.stuck_state.step is EscalationStep.DECOMPOSE or hat == "planner"
     return AttemptPlan(
         hat=hat,
         hats=order,
         choice=choice,
-        stuck_state=gathered.stuck_state,
+        stuck_state=history.stuck_state,
         can_split=is_asked_to_split and store.tasks.graph.depth(task.id) < MAX_SPLIT_DEPTH,
-        trail=gathered.trail,
+        trail=history.trail,
     )
 
 

@@ -14,10 +14,10 @@ from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
 from ralph.memory.sharing import import_shared
-from ralph.store.retry import retry_until_available
+from ralph.store.retry import retrying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import TypeVar
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ralph.loop.options import RunOptions
     from ralph.loop.progress import EventHandler, ProgressEvent
     from ralph.store import Store
+    from ralph.store.retry import Retry
 
     R = TypeVar("R")
 
@@ -69,7 +70,7 @@ class RunContext:
         ask_feedback: Callable[[Task], str] | None,
         branches: TaskBranches | None,
     ) -> None:
-        """`ask` asks a person for feedback after Ctrl+C; None when nobody is at the terminal."""
+        """`ask_feedback` asks a person for feedback after Ctrl+C; None when nobody is at the terminal."""
         self.run_id = run_id
         self.agent = agent
         self.config = config
@@ -92,7 +93,6 @@ class RunContext:
         self.is_only_run = True
         """Whether no other run uses the same directory."""
         self._announced: set[str] = set()
-        self._warned: set[str] = set()
         self._file_problems: set[str] = set()
         self._last_sync = -MIN_SYNC_INTERVAL_SECONDS
         self._crash_reason = ""
@@ -112,18 +112,11 @@ class RunContext:
         """Whether agent sessions should be stopped."""
         return self.interrupts.is_requested or self.stop_reason is not None or self.budget.is_over_time()
 
-    def claim_unannounced(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids of memories no worker has announced yet, and mark them as announced."""
+    def claim_unannounced(self, names: Sequence[str]) -> list[str]:
+        """Return the memory ids or variables that no worker has announced yet, and mark them as announced."""
         with self._state_lock:
-            new = [id for id in dict.fromkeys(ids) if id not in self._announced]
+            new = [name for name in dict.fromkeys(names) if name not in self._announced]
             self._announced.update(new)
-        return new
-
-    def claim_unwarned(self, names: Sequence[str]) -> list[str]:
-        """Return the variables no worker has warned about yet, and mark them as reported."""
-        with self._state_lock:
-            new = [name for name in names if name not in self._warned]
-            self._warned.update(new)
         return new
 
     def record_crash(self, attempt: Attempt) -> bool:
@@ -192,39 +185,41 @@ class RunContext:
 
     # --- the store and the files ---------------------------------------------------
 
-    def with_retries(
-        self, work: Callable[[], R], on_retry: Callable[[], R] | None = None, *, is_settling: bool = False
-    ) -> R:
-        """Call `work`, retrying while the database cannot be reached or the disk is full.
+    def retrying(self, *, is_settling: bool = False) -> Iterator[Retry]:
+        """Yield tries of an operation on the store while the database cannot be reached or the disk is full.
 
-        Retries call `again` if given, because the first call may have been committed without an answer. With
-        `is_settling`, retries go on past the time limit and the first Ctrl+C, so that a session's work is not lost.
+        With `is_settling`, retries go on past the time limit and the first Ctrl+C, so that no work is lost.
         """
         began = time.monotonic()
         has_warned = False
 
-        def gives_up(error: StoreUnavailableError) -> bool:
+        def should_give_up(error: StoreUnavailableError) -> bool:
             nonlocal has_warned
             wants_to_stop = self.interrupts.is_requested or self.budget.is_over_time()
             if self.interrupts.is_requested and is_settling and not (has_warned or self.interrupts.is_forced):
                 has_warned = True
                 message = "The result of the session is not stored yet. Press Ctrl+C again to discard it and stop."
                 self.emit(progress_event("warning", message=message))
-            waited = time.monotonic() - began
-            is_over = waited > (
-                DISK_WAIT_SECONDS if isinstance(error, StoreNotWritableError) else DATABASE_WAIT_SECONDS
-            )
+            limit = DISK_WAIT_SECONDS if isinstance(error, StoreNotWritableError) else DATABASE_WAIT_SECONDS
+            is_over = time.monotonic() - began > limit
             return is_over or self.interrupts.is_forced or (wants_to_stop and not is_settling)
 
-        def tell(message: str, is_back: bool) -> None:
-            self.emit(progress_event("note" if is_back else "warning", message=message))
+        def report(message: str, is_available: bool) -> None:
+            self.emit(progress_event("note" if is_available else "warning", message=message))
 
-        return retry_until_available(work, gives_up, tell, on_retry)
+        return retrying(should_give_up, report)
+
+    def with_retries(self, work: Callable[[], R], *, is_settling: bool = False) -> R:
+        """Call `work` with retries and return its result."""
+        for retry in self.retrying(is_settling=is_settling):
+            with retry:
+                result = work()
+        return result
 
     def sync_memories(self, store: Store, *, skip_if_recent: bool = False) -> None:
         """Import shared memories and edits to the memory files, and write new memories to those files.
 
-        With `soon`, do nothing if a sync has just finished or is under way.
+        With `skip_if_recent`, do nothing if a sync has just finished or is under way.
         """
         if not self._sync_lock.acquire(blocking=not skip_if_recent):
             return

@@ -11,6 +11,8 @@ import time
 from ralph.core.errors import StoreError
 from ralph.core.records import timestamp
 from ralph.memory.recall.vector_search import lower_thread_priority
+from ralph.store.maintenance.backup import DAILY_REASON, backup_times, make_backup
+from ralph.store.maintenance.check import NEWER_VERSION, UNREADABLE, check_database, is_index_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +64,6 @@ class DatabaseMonitor:
 
     def _check(self) -> float:
         """Check the file once and return the delay until the next check, in seconds."""
-        from ralph.store.maintenance.check import NEWER_VERSION, UNREADABLE, check_database, is_index_problem
-
         problems = check_database(self._path).problems
         serious = [one for one in problems if not is_index_problem(one)]
         if serious and serious[0].startswith(UNREADABLE) and not self._was_unreadable:
@@ -83,8 +83,6 @@ class DatabaseMonitor:
         return CHECK_INTERVAL_SECONDS
 
     def _back_up(self) -> None:
-        from ralph.store.maintenance.backup import DAILY_REASON, backup_times, make_backup
-
         try:
             if is_backup_due(backup_times(self._path), self._created_at, time.time()):
                 make_backup(self._path, DAILY_REASON)

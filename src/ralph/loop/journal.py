@@ -5,6 +5,8 @@ from __future__ import annotations
 from ralph.core.errors import UsageError
 from ralph.core.paging import Page, ResultList, paged
 from ralph.core.records import now, record
+from ralph.memory.recall.candidates import find_similar_attempts
+from ralph.memory.recall.query import RecallContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,9 +58,6 @@ class JournalService:
 
     def search(self, query: str, limit: int) -> list[JournalEntry]:
         """Return attempts and sessions that match a query, the best of each first."""
-        from ralph.memory.recall.candidates import find_similar_attempts
-        from ralph.memory.recall.query import RecallContext
-
         sessions = self._sessions.search(query, limit)
         # Neither kind pushes out the other.
         most = max(limit - len(sessions), -(-limit // 2))

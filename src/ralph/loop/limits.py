@@ -6,6 +6,7 @@ import threading
 import time
 
 from ralph.core.records import AttemptOutcome, ResourceUsage, record, record_fields, replace
+from ralph.core.text import format_usd
 from ralph.loop.options import RunEnding
 
 TYPE_CHECKING = False
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from ralph.loop.options import RunOptions
 
 
-TWO_DECIMALS_FROM_USD = 0.1
-"""Amount from which costs are shown with two decimals, in USD."""
 TIME_LIMIT_TOLERANCE = 0.99
 """Share of a task's minutes that counts as all of them: a session may end slightly early."""
 
@@ -25,7 +24,7 @@ class Budget:
 
     def __init__(self, run_options: RunOptions, used: ResourceUsage | None = None) -> None:
         """`used` is what a resumed run has used before."""
-        self._order = run_options
+        self._options = run_options
         self._lock = threading.Lock()
         self._used = used or ResourceUsage()
         self._started_iterations = self._used.iterations
@@ -51,7 +50,7 @@ class Budget:
     def reserve_iteration(self) -> bool:
         """Reserve one iteration; return False if none is left."""
         with self._lock:
-            limit = self._order.iterations
+            limit = self._options.iterations
             if limit and self._started_iterations >= limit:
                 return False
             self._started_iterations += 1
@@ -73,23 +72,23 @@ class Budget:
             )
 
     def reached_limit(self) -> RunEnding | None:
-        """Return the limit on time, cost or tokens that has been reached, if any; `take` checks iterations."""
+        """Return the limit on time, cost or tokens that has been reached, if any."""
         if self.is_over_time():
             return RunEnding.LIMIT_MINUTES
-        if self._order.cost_usd and self._used.cost_usd >= self._order.cost_usd:
+        if self._options.cost_usd and self._used.cost_usd >= self._options.cost_usd:
             return RunEnding.LIMIT_COST
-        if self._order.tokens and self._used.tokens >= self._order.tokens:
+        if self._options.tokens and self._used.tokens >= self._options.tokens:
             return RunEnding.LIMIT_TOKENS
         return None
 
     def is_over_time(self) -> bool:
         """Return whether the time limit of the run has been reached."""
-        limit = self._order.minutes
+        limit = self._options.minutes
         return bool(limit) and self.seconds >= limit * 60
 
     def usage_lines(self) -> list[str]:
         """Return the usage of each limit as text, such as "3 of 10 iterations"."""
-        return _shares(self.used, _caps(self._order))
+        return _shares(self.used, _caps(self._options))
 
 
 @record
@@ -102,8 +101,8 @@ class UsageLimits:
     tokens: int
 
 
-def _caps(order: RunOptions, prefix: str = "") -> UsageLimits:
-    return UsageLimits(**{name: getattr(order, prefix + name) for name in UsageLimits.__slots__})  # type: ignore[attr-defined]
+def _caps(run_options: RunOptions, prefix: str = "") -> UsageLimits:
+    return UsageLimits(**{name: getattr(run_options, prefix + name) for name in UsageLimits.__slots__})  # type: ignore[attr-defined]
 
 
 def _shares(used: ResourceUsage, caps: UsageLimits) -> list[str]:
@@ -151,8 +150,3 @@ def exhausted_task_limit(run_options: RunOptions, used: ResourceUsage) -> str:
 def has_task_limits(run_options: RunOptions) -> bool:
     """Return whether any limit per task is set."""
     return any(record_fields(_caps(run_options, "task_")).values())
-
-
-def format_usd(amount: float) -> str:
-    """Format an amount in USD, with more digits for small ones."""
-    return f"${amount:.2f}" if amount == 0 or amount >= TWO_DECIMALS_FROM_USD else f"${amount:.4f}"

@@ -38,22 +38,22 @@ class TaskHistory:
 def load_task_history(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> TaskHistory:
     """Return statistics on earlier attempts at a task and at similar tasks."""
     trail = store.attempts.since_reset(task, MAX_TRAIL_ATTEMPTS) if metrics.total_attempts else []
-    trouble = stuck_state_of(trail, config)
+    stuck_state = stuck_state_of(trail, config)
     latest = next((attempt for attempt, _ in trail if _is_conclusive(attempt)), None)
     difficulty = metrics.difficulty
     kind = task_type_of(task.title, task.body)
-    alike = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
-    if difficulty and alike:
+    similar = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
+    if difficulty and similar:
         same = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
-        alike = same or alike
+        similar = same or similar
     overall = store.stats.group_by("model", "outcome", is_handover=0) if _uses_statistics(config) else []
     return TaskHistory(
         evidence=ModelEvidence(
-            stuck_state=trouble,
+            stuck_state=stuck_state,
             difficulty=difficulty,
             solved_by=metrics.suggested_model,
             recent=tuple(store.stats.recent_outcomes(config.models.window)),
-            similar=_model_records(alike),
+            similar=_model_records(similar),
             overall=_model_records(overall),
             hint=latest.next_model if latest else "",
             hint_from=(latest.number or 0) if latest else 0,

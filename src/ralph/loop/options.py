@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 
 from ralph.core.records import record, record_fields, replace
@@ -37,6 +38,11 @@ class RunEnding(StrEnum):
     AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
 
     @property
+    def is_limit(self) -> bool:
+        """Whether the run stopped because a limit was reached."""
+        return self in _LIMITS
+
+    @property
     def is_resumable(self) -> bool:
         """Whether the run stopped early and can be resumed."""
         return self in _RESUMABLE
@@ -60,15 +66,8 @@ class RunEnding(StrEnum):
         }.get(self, 0)
 
 
-_RESUMABLE = (
-    RunEnding.LIMIT_ITERATIONS,
-    RunEnding.LIMIT_MINUTES,
-    RunEnding.LIMIT_COST,
-    RunEnding.LIMIT_TOKENS,
-    RunEnding.NO_MODEL,
-    RunEnding.NO_DISK,
-    RunEnding.INTERRUPTED,
-)
+_LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_COST, RunEnding.LIMIT_TOKENS)
+_RESUMABLE = (*_LIMITS, RunEnding.NO_MODEL, RunEnding.NO_DISK, RunEnding.INTERRUPTED)
 
 
 @record
@@ -128,8 +127,6 @@ def dump_options(run_options: RunOptions, worker: str = "") -> str:
 
     Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
-    import json
-
     defaults = record_fields(RunOptions())
     changed = {
         name: value for name, value in record_fields(run_options).items() if value != defaults[name] and name != "only"
@@ -167,8 +164,6 @@ _EXCLUSIVE = {
 
 
 def _load(options: str) -> dict[str, Any]:
-    import json
-
     try:
         stored = json.loads(options or "{}")
     except ValueError:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ralph.core.records import TaskStatus, record
+from ralph.loop.strategy import next_step_text, strategy_name
+from ralph.loop.stuck import EscalationStep
+from ralph.loop.workers import dead_workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +80,6 @@ class OverviewService:
 
     def __call__(self, most: int | None = None, *, problems: tuple[str, ...] = ()) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
-        from ralph.loop.strategy import strategy_name
-        from ralph.loop.workers import dead_workers
-
         takes_model = self._takes_model()
         tasks, attempts = self._store.tasks, self._store.attempts
         totals = self._store.stats.totals()
@@ -124,9 +124,7 @@ class OverviewService:
         return self._trouble[1:]
 
     def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
-        from ralph.loop.choose_model import plan_attempt
-        from ralph.loop.strategy import next_step_text, strategy_name
-        from ralph.loop.stuck import EscalationStep
+        from ralph.loop.choose_model import plan_attempt  # only loaded when a task has failed
 
         plan = plan_attempt(self._store, self._config, task, metrics, takes_model=takes_model)
         strategy = strategy_name(self._config.models, self._config.agent.model)

@@ -43,7 +43,7 @@ def prepare_attempt(
 ) -> PreparedAttempt:
     """Return the plan, the context and the prompt of an attempt. Read-only."""
     plan = plan_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
-    known = gather_context(
+    context = gather_context(
         store,
         task,
         metrics,
@@ -55,7 +55,7 @@ def prepare_attempt(
         trail=plan.trail,
     )
     prompt = build_prompt(
-        known,
+        context,
         iteration=iteration,
         choice=plan.choice,
         stuck_state=plan.stuck_state,
@@ -67,4 +67,4 @@ def prepare_attempt(
         models=config.models.ladder,
         can_split=plan.can_split,
     )
-    return PreparedAttempt(plan=plan, context=known, prompt=prompt)
+    return PreparedAttempt(plan=plan, context=context, prompt=prompt)

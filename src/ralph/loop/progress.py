@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import now, record, record_fields
-from ralph.loop.settle import most_informative_line
+from ralph.loop.outcome import most_informative_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run_started_event(
     )
 
 
-def attempt_started_event(task: Task, attempt: Attempt) -> ProgressEvent:
+def attempt_started_event(task: Task, attempt: Attempt, *, is_default_model: bool) -> ProgressEvent:
     """Return the event of a session that is about to start."""
     return progress_event(
         "attempt_started",
@@ -88,6 +88,7 @@ def attempt_started_event(task: Task, attempt: Attempt) -> ProgressEvent:
         attempt=attempt.number,
         model=attempt.model,
         model_reason=attempt.model_reason,
+        is_default_model=is_default_model,
         hat=attempt.hat,
         with_memory=attempt.with_memory,
     )
@@ -126,7 +127,7 @@ def review_ended_event(review: Review) -> ProgressEvent:
     )
 
 
-def attempt_ended_event(attempt: Attempt, capture: AttemptResult, used: Sequence[str]) -> ProgressEvent:
+def attempt_ended_event(attempt: Attempt, result: AttemptResult, used: Sequence[str]) -> ProgressEvent:
     """Return the event of an attempt that has ended, with its task's status and the usage of limits."""
     fields = {
         name: value
@@ -137,8 +138,11 @@ def attempt_ended_event(attempt: Attempt, capture: AttemptResult, used: Sequence
         "attempt_ended",
         **fields,
         attempt=attempt.number,
-        task_status=capture.task_status,
-        task_reason=capture.task_reason,
-        parts=[part.title for part in capture.subtasks],
-        used=[*used, *capture.limits_used],
+        task_status=result.task_status,
+        task_reason=result.task_reason,
+        spent_limit=result.spent_limit,
+        is_out_of_retries=result.is_out_of_retries,
+        failed_check=result.failed_check,
+        parts=[part.title for part in result.subtasks],
+        used=[*used, *result.limits_used],
     )

@@ -152,8 +152,8 @@ def build_prompt(
     """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
     `memories_tokens` is the project's budget for knowledge, if lower than the default; `with_skill` adds how to use
-    the memory from the command line; `hat` is the instructions of the hat; `conflicts` are files with merge
-    conflicts; `models` are those the agent may ask for; `may_split` tells whether a stuck task may be split.
+    the memory from the command line; `conflicts` are files with merge conflicts; `models` are those the agent may ask
+    for; `can_split` tells whether a stuck task may be split.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
     if with_skill and context.with_memory:
@@ -189,16 +189,16 @@ def _section(name: str, text: str, cap_tokens: int | None = None) -> PromptSecti
     return PromptSection(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
 
 
-def _task(known: PromptContext) -> PromptSection:
-    task = known.task
+def _task(context: PromptContext) -> PromptSection:
+    task = context.task
     lines = ["## Task", "", f"**{task.id}**: {escape_inline(task.title)}"]
     if task.body:
         lines += ["", escape_untrusted(task.body)]
-    if known.parent:
-        lines += ["", f"Part of {known.parent.id}: {escape_inline(known.parent.title)}"]
-    if known.prerequisites:
+    if context.parent:
+        lines += ["", f"Part of {context.parent.id}: {escape_inline(context.parent.title)}"]
+    if context.prerequisites:
         lines += ["", "### Completed Prerequisites", ""]
-        lines += [_prerequisite(done, notes) for done, notes in known.prerequisites]
+        lines += [_prerequisite(done, notes) for done, notes in context.prerequisites]
     lines += [f"\nThe TASK_ID for the sigils is {task.id}."]
     return _section("Task", "\n".join(lines) + "\n")
 
@@ -208,8 +208,8 @@ def _prerequisite(done: Task, notes: str) -> str:
     return f"- {done.id} {escape_inline(done.title)}{suffix}"
 
 
-def _feature(known: PromptContext) -> list[PromptSection]:
-    feature = known.feature
+def _feature(context: PromptContext) -> list[PromptSection]:
+    feature = context.feature
     if not feature:
         return []
     limit = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
@@ -233,29 +233,29 @@ def _feature(known: PromptContext) -> list[PromptSection]:
     ]
 
 
-def _knowledge(known: PromptContext, cap_tokens: int, budget_tokens: int) -> PromptSection:
-    text, shown, left_out = render_knowledge_section(known.memories, budget_tokens)
+def _knowledge(context: PromptContext, cap_tokens: int, budget_tokens: int) -> PromptSection:
+    text, shown, left_out = render_knowledge_section(context.memories, budget_tokens)
     return PromptSection(
         name=KNOWLEDGE_SECTION,
         text=text,
         tokens=count_tokens(text),
         cap_tokens=cap_tokens,
         shown=tuple(memory.id for memory in shown),
-        left_out=(*left_out, *known.left_out),
+        left_out=(*left_out, *context.left_out),
     )
 
 
-def _journal(known: PromptContext, budget_tokens: int) -> PromptSection:
-    text, shown = journal_text(known.journal, budget_tokens, known.run_id)
+def _journal(context: PromptContext, budget_tokens: int) -> PromptSection:
+    text, shown = journal_text(context.journal, budget_tokens, context.run_id)
     return PromptSection(
         name="Run Journal",
         text=text,
         tokens=count_tokens(text),
         cap_tokens=JOURNAL_TOKENS,
-        shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in known.journal[:shown]),
+        shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in context.journal[:shown]),
         left_out=tuple(
             OmittedItem(what=f"{entry.run_id}/{entry.iteration}", why=f"exceeds the budget of {budget_tokens} tokens")
-            for entry in known.journal[shown:]
+            for entry in context.journal[shown:]
         ),
     )
 
@@ -291,11 +291,11 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
     return "\n".join(lines)
 
 
-def _previous_attempts(known: PromptContext) -> list[PromptSection]:
+def _previous_attempts(context: PromptContext) -> list[PromptSection]:
     """Return the failed attempts at this task, newest first."""
     text = "### Previous Attempts\n\nThis task was attempted before. Build on what is listed here; do not repeat it.\n"
-    blocks = [(report.attempt_number, report_text(report)) for report in known.reports]
-    blocks += [(entry.number or 0, _interruption(entry)) for entry in known.interruptions]
+    blocks = [(report.attempt_number, report_text(report)) for report in context.reports]
+    blocks += [(entry.number or 0, _interruption(entry)) for entry in context.interruptions]
     return _attempts_section("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
 
 
@@ -327,14 +327,14 @@ def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], c
     ]
 
 
-def _similar_failures(known: PromptContext) -> list[PromptSection]:
+def _similar_failures(context: PromptContext) -> list[PromptSection]:
     """Return failures of similar tasks."""
-    if not known.similar_reports:
+    if not context.similar_reports:
         return []
     limit = SIMILAR_FAILURES_TOKENS * CHARACTERS_PER_TOKEN
     text = "### Failures of Other Tasks\n\nSimilar failures occurred in other tasks of this project.\n"
     shown = []
-    for report in known.similar_reports:
+    for report in context.similar_reports:
         name = f"{report.task_id}, attempt {report.attempt_number}"
         block = (
             f"\n- **{name}** [{escape_inline(report.category)}], {report.created_at[:10]}:"
@@ -405,38 +405,39 @@ def _conflicts(files: Sequence[str]) -> list[PromptSection]:
     return [_section("Merge Conflicts", f"{CONFLICT_INSTRUCTIONS}\n{named}")]
 
 
-def _handovers(known: PromptContext) -> list[PromptSection]:
+def _handovers(context: PromptContext) -> list[PromptSection]:
     """Return the hand-over notes of earlier hats, newest first."""
     text = "### Handed Over\n\nOther sessions did their part of this task before you, in other roles.\n"
     blocks = [
         (
             entry.number or 0,
-            f"#### From the {entry.hat}, attempt {entry.number}\n{escape_untrusted(entry.notes) or 'It left no notes.'}\n",
+            f"#### From the {entry.hat}, attempt {entry.number}\n"
+            f"{escape_untrusted(entry.notes) or 'It left no notes.'}\n",
         )
-        for entry in known.handovers
+        for entry in context.handovers
     ]
     return _attempts_section("Handed Over", text, blocks, HANDOVER_TOKENS)
 
 
-def _stuck_warning(known: PromptContext, trouble: StuckState, may_split: bool) -> list[PromptSection]:
-    if not known.with_memory or trouble.step not in (EscalationStep.DECOMPOSE, EscalationStep.PERSON):
+def _stuck_warning(context: PromptContext, stuck_state: StuckState, can_split: bool) -> list[PromptSection]:
+    if not context.with_memory or stuck_state.step not in (EscalationStep.DECOMPOSE, EscalationStep.PERSON):
         return []
-    signs = "".join(f"- {line}\n" for line in stuck_warning_lines(trouble) or [REPRODUCE_ADVICE])
-    text = STUCK_WARNING.format(failures=trouble.failures, signs=signs) + (SPLIT_INSTRUCTIONS if may_split else "")
+    signs = "".join(f"- {line}\n" for line in stuck_warning_lines(stuck_state) or [REPRODUCE_ADVICE])
+    text = STUCK_WARNING.format(failures=stuck_state.failures, signs=signs) + (SPLIT_INSTRUCTIONS if can_split else "")
     return [_section("Stuck Loop Warning", text)]
 
 
 def _status(
-    known: PromptContext, iteration: int, choice: ModelChoice, trouble: StuckState, models: Sequence[str]
+    context: PromptContext, iteration: int, choice: ModelChoice, stuck_state: StuckState, models: Sequence[str]
 ) -> PromptSection:
-    failures = f", {trouble.failures} failed in a row" if trouble.failures else ""
+    failures = f", {stuck_state.failures} failed in a row" if stuck_state.failures else ""
     model, model_reason = choice.model, choice.reason
     lines = [
         "### Loop Status",
         "",
-        f"- Iteration {iteration} of {known.run_id or 'the next run'}",
-        f"- Attempt {known.attempt_number} at this task{failures}",
-        f"- {_rates(known.recent_outcomes)}",
+        f"- Iteration {iteration} of {context.run_id or 'the next run'}",
+        f"- Attempt {context.attempt_number} at this task{failures}",
+        f"- {_rates(context.recent_outcomes)}",
         f"- Model: {one_line(model or 'the agent’s default', 60)} ({one_line(model_reason, 120)})",
     ]
     if model and models:

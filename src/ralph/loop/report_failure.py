@@ -5,7 +5,8 @@ from __future__ import annotations
 from ralph.core.errors import ConflictError
 from ralph.core.records import AgentReply, SessionEnding, Sigils, TaskStatus, VerificationResult
 from ralph.loop.options import RunOptions, apply_limits
-from ralph.loop.settle import OutcomeContext, capture_attempt
+from ralph.loop.outcome import OutcomeContext
+from ralph.loop.settle import capture_attempt
 from ralph.loop.workers import dead_workers, worker_name
 from ralph.store.stats import OUTSIDE_AGENT
 

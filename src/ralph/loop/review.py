@@ -48,9 +48,8 @@ def build_review_prompt(task: Task, feature: Feature | None, files: Sequence[str
     if task.body:
         parts.append(escape_untrusted(task.body))
     if feature and feature.spec:
-        parts.append(
-            f"## Feature: {escape_inline(feature.name)}\n\n{close_fences(truncate(escape_untrusted(feature.spec), MAX_SPEC_LENGTH))}"
-        )
+        spec = close_fences(truncate(escape_untrusted(feature.spec), MAX_SPEC_LENGTH))
+        parts.append(f"## Feature: {escape_inline(feature.name)}\n\n{spec}")
     changed = "\n".join(f"- {escape_untrusted(path)}" for path in files[:MAX_LISTED_FILES])
     more = f"\n- and {len(files) - MAX_LISTED_FILES} more" if len(files) > MAX_LISTED_FILES else ""
     parts.append(f"## Changed Files\n\n{changed + more or 'Unknown: find out what changed.'}")

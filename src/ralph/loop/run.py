@@ -10,6 +10,7 @@ from ralph.core.records import TaskStatus, record_fields, replace
 from ralph.loop import progress
 from ralph.loop.context import RunContext
 from ralph.loop.environment import missing_password_warning
+from ralph.loop.git.branches import TaskBranches
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
 from ralph.loop.options import RunEnding, RunSummary
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ralph.agents import Agent
     from ralph.core.config import Config
     from ralph.core.records import ResourceUsage, Run, Task
-    from ralph.loop.git.branches import TaskBranches
     from ralph.loop.options import RunOptions
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
@@ -77,47 +77,55 @@ class Loop:
         resumed_run: Run | None = None,
         stored_options: str = "",
     ) -> None:
-        """`ask` asks a person for feedback after Ctrl+C; `resumes` is the run to continue.
+        """`ask_feedback` asks a person for feedback after Ctrl+C; `resumed_run` is the run to continue.
 
-        `options` is the JSON stored with the run, from which it can be resumed.
+        `stored_options` is the JSON stored with the run, from which it can be resumed.
         """
         self._store = store
         self._agent = agent
         self._config = config
         self._directory = directory
         # A run resumed for a single task may have had several workers before.
-        self._order = replace(run_options, parallel=1) if run_options.only else run_options
+        self._options = replace(run_options, parallel=1) if run_options.only else run_options
         self._emit = emit
-        self._ask = ask_feedback if self._order.parallel < 2 else None
-        self._resumes = resumed_run
-        self._options = stored_options
+        self._ask_feedback = ask_feedback if self._options.parallel < 2 else None
+        self._resumed_run = resumed_run
+        self._stored_options = stored_options
 
     def run_loop(self) -> RunSummary:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
         branches = self._open_branches()
         run = self._start()
-        crew = RunContext(
+        context = RunContext(
             run_id=run.id,
             agent=self._agent,
             config=self._config,
             root=self._directory,
-            run_options=self._order,
-            budget=Budget(self._order, self._used_before()),
+            run_options=self._options,
+            budget=Budget(self._options, self._used_before()),
             emit=self._emit,
-            ask_feedback=self._ask,
+            ask_feedback=self._ask_feedback,
             branches=branches,
         )
-        embedding = EmbeddingThread(self._store.reopen, self._order.with_memory and self._config.memories.meaning)
-        with RunLock(self._directory) as lock, crew.interrupts, embedding, self._monitor_database(crew):
-            crew.is_only_run = lock.is_acquired
+        embedding = EmbeddingThread(self._store.reopen, self._options.with_memory and self._config.memories.meaning)
+        with RunLock(self._directory) as lock, context.interrupts, embedding, self._monitor_database(context):
+            context.is_only_run = lock.is_acquired
             if not lock.is_acquired and not branches:
                 message = (
                     "Another run is active in this directory, and both change the same files."
                     " Use ralph run --parallel to give each task its own worktree."
                 )
-                crew.emit(progress_event("warning", message=message))
-            ending = self._run_tasks(crew)
-        used = crew.budget.used
+                context.emit(progress_event("warning", message=message))
+            try:
+                worker = Worker(context, self._store, 1 if self._options.parallel > 1 else 0)
+                worker.release_dead_claims()
+                self._announce_start(context)
+                self._check_staleness(context)
+                ending = worker.run_worker() if self._options.parallel < 2 else self._run_workers(context)
+                self._end(context, ending)
+            except StoreError as error:
+                ending = context.ending_for_store_error(error)
+        used = context.budget.used
         summary = RunSummary(
             run_id=run.id,
             ending=ending,
@@ -127,78 +135,70 @@ class Loop:
             cost_usd=used.cost_usd,
             tokens=used.tokens,
         )
-        crew.emit(progress_event("run_ended", **record_fields(summary), can_go_on=summary.ending.is_resumable))
+        context.emit(progress_event("run_ended", **record_fields(summary), can_go_on=summary.ending.is_resumable))
         return summary
 
-    def _monitor_database(self, crew: RunContext) -> DatabaseMonitor:
+    def _monitor_database(self, context: RunContext) -> DatabaseMonitor:
         def stop() -> None:
-            crew.stop_reason = crew.stop_reason or RunEnding.DAMAGED
+            context.stop_reason = context.stop_reason or RunEnding.DAMAGED
 
-        return DatabaseMonitor(self._store, lambda message: crew.emit(progress_event("warning", message=message)), stop)
+        return DatabaseMonitor(
+            self._store, lambda message: context.emit(progress_event("warning", message=message)), stop
+        )
 
     def _open_branches(self) -> TaskBranches | None:
-        if self._order.parallel < 2:
+        if self._options.parallel < 2:
             return None
-        from ralph.loop.git.branches import TaskBranches
-
         return TaskBranches.open(self._directory)
 
     def _start(self) -> Run:
-        if self._resumes:
-            return self._store.runs.resume(self._resumes.id, self._options)
-        return self._store.runs.start(self._agent.name, self._options)
+        if self._resumed_run:
+            return self._store.runs.resume(self._resumed_run.id, self._stored_options)
+        return self._store.runs.start(self._agent.name, self._stored_options)
 
     def _used_before(self) -> ResourceUsage | None:
         """Return what a resumed run has used so far."""
-        if not self._resumes:
+        if not self._resumed_run:
             return None
-        run, used = self._resumes, self._store.runs.usage(self._resumes.id)
+        run, used = self._resumed_run, self._store.runs.usage(self._resumed_run.id)
         # A killed run did not record its duration; its workers ran concurrently.
-        seconds = run.seconds if run.ended_at else max(run.seconds, used.seconds / max(1, self._order.parallel))
+        seconds = run.seconds if run.ended_at else max(run.seconds, used.seconds / max(1, self._options.parallel))
         return replace(used, iterations=run.iterations, seconds=seconds)
 
-    def _run_tasks(self, crew: RunContext) -> RunEnding:
-        first = Worker(crew, self._store, 1 if self._order.parallel > 1 else 0)
-        try:
-            first.release_dead_claims()
-            self._announce_start(crew)
-            self._check_staleness(crew)
-            ending = first.run_worker() if self._order.parallel < 2 else self._run_workers(crew)
-            crew.with_retries(lambda: self._store.runs.end(crew.run_id, ending, crew.budget.seconds), is_settling=True)
-            self._try_learn(crew)
-        except StoreError as error:
-            return crew.ending_for_store_error(error)
-        return ending
+    def _end(self, context: RunContext, ending: RunEnding) -> None:
+        seconds = context.budget.seconds
+        context.with_retries(lambda: self._store.runs.end(context.run_id, ending, seconds), is_settling=True)
+        self._try_learn(context)
 
-    def _run_workers(self, crew: RunContext) -> RunEnding:
+    def _run_workers(self, context: RunContext) -> RunEnding:
         """Run several workers, each in a thread with its own connection, and return how the run ended."""
         endings: list[RunEnding] = []
 
         def work(number: int) -> None:
             try:
-                endings.append(self._run_worker(crew, number))
+                endings.append(self._run_worker(context, number))
             except StoreError as error:
-                crew.stop_reason = crew.ending_for_store_error(error)
-                endings.append(crew.stop_reason)
+                context.stop_reason = context.ending_for_store_error(error)
+                endings.append(context.stop_reason)
 
         threads = [
             threading.Thread(target=work, args=(number,), name=f"worker {number}", daemon=True)
-            for number in range(1, self._order.parallel + 1)
+            for number in range(1, self._options.parallel + 1)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             while thread.is_alive():
                 thread.join(JOIN_POLL_SECONDS)
-        self._remove_merged_branches(crew)
+        self._remove_merged_branches(context)
         if len(endings) < len(threads):
             endings.append(RunEnding.WORKER_DIED)
-        return crew.with_retries(lambda: self._combine_endings(crew, endings), is_settling=True)
+        return context.with_retries(lambda: self._combine_endings(context, endings), is_settling=True)
 
-    def _run_worker(self, crew: RunContext, number: int) -> RunEnding:
+    def _run_worker(self, context: RunContext, number: int) -> RunEnding:
         """Run one worker; if it crashes, release its claims so that others can continue."""
         store = self._store.reopen()
-        worker = Worker(crew, store, number)
+        worker = Worker(context, store, number)
         try:
             return worker.run_worker()
         except StoreError:
@@ -209,50 +209,50 @@ class Loop:
         finally:
             store.close()
 
-    def _remove_merged_branches(self, crew: RunContext) -> None:
+    def _remove_merged_branches(self, context: RunContext) -> None:
         """Remove worktrees and branches of finished tasks; a failure is only a warning."""
-        assert crew.branches
+        assert context.branches
         try:
-            crew.branches.remove_merged(self._unfinished_ids)
+            context.branches.remove_merged(self._unfinished_ids)
         except WorktreeError as error:
-            crew.emit(progress_event("warning", message=str(error)))
+            context.emit(progress_event("warning", message=str(error)))
 
     def _unfinished_ids(self) -> set[str]:
         return {task.id for task in self._store.tasks.all() if task.status is not TaskStatus.DONE}
 
-    def _combine_endings(self, crew: RunContext, endings: list[RunEnding]) -> RunEnding:
+    def _combine_endings(self, context: RunContext, endings: list[RunEnding]) -> RunEnding:
         """Return the most severe ending, or COMPLETE if no open task is left."""
         worst = next((ending for ending in _WORST_FIRST if ending in endings), endings[-1])
         if worst in _STOP_ALL or self._store.tasks.progress.has_unfinished():
             return worst
-        return RunEnding.COMPLETE if crew.budget.iterations else RunEnding.NOTHING
+        return RunEnding.COMPLETE if context.budget.iterations else RunEnding.NOTHING
 
-    def _announce_start(self, crew: RunContext) -> None:
+    def _announce_start(self, context: RunContext) -> None:
         ready = len(self._store.tasks.progress.ready())
-        crew.emit(
+        context.emit(
             progress.run_started_event(
-                crew.run_id,
+                context.run_id,
                 self._agent.name,
                 ready,
-                self._order,
+                self._options,
                 self._config.execution.gates,
                 is_verified=self._config.execution.verify,
                 is_reviewed=self._config.execution.verify and self._config.execution.review,
-                is_resumed=self._resumes is not None,
-                used=crew.budget.usage_lines(),
+                is_resumed=self._resumed_run is not None,
+                used=context.budget.usage_lines(),
             )
         )
         agent = self._agent
-        if (self._config.models.strategy or self._order.model) and not agent.accepts_model:
+        if (self._config.models.strategy or self._options.model) and not agent.accepts_model:
             message = f"No model is selected: {NO_MODEL_REASON}."
-            crew.emit(progress_event("warning", message=message))
+            context.emit(progress_event("warning", message=message))
         if message := missing_password_warning(self._config):
-            crew.emit(progress_event("warning", message=message))
-        if (self._order.cost_usd or self._order.task_cost_usd) and (why := self._why_unpriced()):
-            crew.emit(progress_event("warning", message=f"{why}, so the cost limit cannot stop this run."))
-        if (self._order.tokens or self._order.task_tokens) and not agent.reports_tokens:
+            context.emit(progress_event("warning", message=message))
+        if (self._options.cost_usd or self._options.task_cost_usd) and (why := self._why_unpriced()):
+            context.emit(progress_event("warning", message=f"{why}, so the cost limit cannot stop this run."))
+        if (self._options.tokens or self._options.task_tokens) and not agent.reports_tokens:
             message = f"The {agent.name} agent does not report tokens, so the token limit cannot stop this run."
-            crew.emit(progress_event("warning", message=message))
+            context.emit(progress_event("warning", message=message))
 
     def _why_unpriced(self) -> str:
         """Return why the cost of sessions is unknown, or an empty string."""
@@ -261,8 +261,8 @@ class Loop:
             return ""
         if not agent.reports_tokens:
             return f"The {agent.name} agent does not report its cost"
-        if self._order.model:
-            candidates: tuple[str, ...] = (self._order.model,)
+        if self._options.model:
+            candidates: tuple[str, ...] = (self._options.model,)
         else:
             candidates = candidate_models(models, configured) if agent.accepts_model else ()
         unpriced = [model for model in candidates if model not in models.prices]
@@ -270,34 +270,34 @@ class Loop:
             return f"No price is set under [models.prices] for {', '.join(unpriced) or 'an agent without a model'}"
         return ""
 
-    def _check_staleness(self, crew: RunContext) -> None:
+    def _check_staleness(self, context: RunContext) -> None:
         """Mark memories about files that have changed since as stale."""
-        stale = crew.with_retries(lambda: check_staleness(self._store, self._directory)).marked
+        stale = context.with_retries(lambda: check_staleness(self._store, self._directory)).marked
         if stale:
-            crew.emit(progress_event("stale", count=len(stale)))
+            context.emit(progress_event("stale", count=len(stale)))
 
-    def _try_learn(self, crew: RunContext) -> None:
+    def _try_learn(self, context: RunContext) -> None:
         """Extract learnings; a failure here does not fail the run."""
         try:
-            self._learn(crew)
+            self._learn(context)
         except StoreUnavailableError as error:
             message = f"Could not extract learnings from this run: {error}"
-            crew.emit(progress_event("warning", message=f"{message} Retry with: ralph learn extract --promote"))
+            context.emit(progress_event("warning", message=f"{message} Retry with: ralph learn extract --promote"))
         except StoreError:
             raise
         except RalphError as error:
-            crew.emit(progress_event("warning", message=f"Could not extract learnings from this run: {error}"))
+            context.emit(progress_event("warning", message=f"Could not extract learnings from this run: {error}"))
 
-    def _learn(self, crew: RunContext) -> None:
+    def _learn(self, context: RunContext) -> None:
         """Extract learnings from the whole run, then consolidate and retire memories."""
-        if not crew.budget.iterations:
+        if not context.budget.iterations:
             return
-        change = ChangeInfo(who="ralph", why=f"extracted from {crew.run_id}")
-        history = run_histories(self._store, crew.run_id)
+        change = ChangeInfo(who="ralph", why=f"extracted from {context.run_id}")
+        history = run_histories(self._store, context.run_id)
         counts = learn_from_histories(self._store, history, change, review=self._config.memories.review)
         if counts.extracted:
-            crew.emit(progress_event("extracted", **record_fields(counts)))
+            context.emit(progress_event("extracted", **record_fields(counts)))
         superseded = consolidate_memories(self._store) + retire_memories(self._store)
         if superseded:
-            crew.emit(progress_event("consolidated", superseded=superseded))
-        crew.sync_memories(self._store)
+            context.emit(progress_event("consolidated", superseded=superseded))
+        context.sync_memories(self._store)

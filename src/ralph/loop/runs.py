@@ -6,6 +6,8 @@ from ralph.core.config import apply_flags
 from ralph.core.errors import UsageError
 from ralph.core.paging import Page, ResultList
 from ralph.core.records import record
+from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_stored_options, stored_worker
+from ralph.loop.workers import dead_workers, is_worker_alive, worker_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
-    from ralph.loop.options import RunOptions, RunSummary
+    from ralph.loop.options import RunSummary
     from ralph.loop.progress import EventHandler
     from ralph.loop.stats import ModelStats, RunStats, Stats
     from ralph.store import Store
@@ -26,20 +28,20 @@ class RunView:
     run: Run
     stats: RunStats
     models: tuple[ModelStats, ...]
-    """What each model did in it, the one with the most attempts first."""
+    """Results by model, the one with the most attempts first."""
     running: tuple[Attempt, ...]
     """Its attempts that have not ended."""
 
 
 @record
 class RunUpdate:
-    """An event of a run or task, with what it is about as that is now."""
+    """An event of a run or task, with the current state of the records it refers to."""
 
     event: RunEvent
     run: Run | None
     attempt: Attempt | None
     task: Task | None
-    """None as well when the task was deleted since."""
+    """None also if the task was deleted since."""
 
 
 class RunService:
@@ -54,27 +56,25 @@ class RunService:
     def start(
         self,
         options: RunOptions,
-        tell: EventHandler | None = None,
-        ask: Callable[[Task], str] | None = None,
+        on_event: EventHandler | None = None,
+        ask_feedback: Callable[[Task], str] | None = None,
         *,
         resume: str | None = None,
     ) -> RunSummary:
-        """Run the loop over the project's tasks with the configured agent, and return what came of it.
+        """Run the loop over the project's tasks with the configured agent, and return its summary.
 
         `resume` is the id of a run to continue, or empty for the latest one.
         """
         from pathlib import Path
 
         from ralph.agents import open_agent
-        from ralph.loop.options import apply_limits, dump_options
         from ralph.loop.run import Loop
-        from ralph.loop.run_log import RunRecorder
-        from ralph.loop.workers import worker_name
+        from ralph.loop.run_recorder import RunRecorder
 
         if options.only:
             self._store.tasks.get(options.only)
-        before = self._run_to_resume(resume) if resume is not None else None
-        options = self._resumed_options(options, before) if before else options
+        resumed = self._run_to_resume(resume) if resume is not None else None
+        options = self._resumed_options(options, resumed) if resumed else options
         config = apply_flags(
             self._config,
             agent=options.agent,
@@ -87,16 +87,16 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        with RunRecorder(self._root, tell or (lambda _: None)) as told:
+        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder:
             return Loop(
                 store=self._store,
                 agent=agent,
                 config=config,
                 directory=directory,
                 run_options=apply_limits(options, config.limits),
-                emit=told,
-                ask_feedback=ask,
-                resumed_run=before,
+                emit=recorder,
+                ask_feedback=ask_feedback,
+                resumed_run=resumed,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
 
@@ -111,18 +111,16 @@ class RunService:
         )
 
     def memories(self, id: str, limit: int) -> list[Memory]:
-        """Return the memories that a run taught, in any state, newest first."""
+        """Return the memories learned in a run, in any state, newest first."""
         self._store.runs.get(id)
         return self._store.memories.listing.learned_in_run(id, limit)
 
     def takes_model(self) -> bool:
-        """Return whether the configured agent, or else that of the latest run, can be told which model to use."""
+        """Return whether the configured agent, or else that of the latest run, accepts a model name."""
         from ralph.agents import agent_accepts_model
 
         if self._config.agent.command or self._config.agent.name != "command":
             return agent_accepts_model(self._config.agent, self._root, self._config.models)
-        from ralph.loop.options import RunOptions, merge_stored_options
-
         runs = self._store.runs.latest(1)
         last = merge_stored_options(RunOptions(), runs[0].options) if runs else RunOptions()
         config = apply_flags(self._config, agent=last.agent, program=last.program)
@@ -139,7 +137,7 @@ class RunService:
         return next - 1 if next > seq + 1 and self._store.events.has_gap(seq) else 0
 
     def events(self, seq: int, limit: int) -> list[RunUpdate]:
-        """Return events of runs and tasks after one, oldest first, each with what it is about as that is now."""
+        """Return events of runs and tasks after one, oldest first, each with the current state of its records."""
         events = self._store.events.since(seq, limit)
         if not events:
             return []
@@ -172,8 +170,6 @@ class RunService:
 
         What other machines can write must not decide which programs run on this one.
         """
-        from ralph.loop.options import merge_stored_options
-
         merged = merge_stored_options(options, run.options)
         gates = merged.gates if merged.verify else options.gates
         if self._store.is_shared and (merged.program, gates) != (options.program, options.gates):
@@ -186,16 +182,14 @@ class RunService:
 
     def _is_active(self, run: Run) -> bool:
         """Return whether a worker is busy with a run or waits for tasks in it."""
-        from ralph.loop.options import stored_worker
-        from ralph.loop.workers import dead_workers, is_worker_alive
-
         if is_worker_alive(stored_worker(run.options)):
             return True
-        self._store.tasks.claims.release_expired()  # a worker that vanished on another machine keeps its task until its lease ends
+        # A worker that vanished on another machine keeps its task until its lease ends.
+        self._store.tasks.claims.release_expired()
         claims = {(task.id, task.claimed_by) for task in self._store.tasks.claims.claimed()}
         running = [one for one in self._store.attempts.running() if one.run_id == run.id]
-        gone = dead_workers({one.worker for one in running if one.worker})
-        return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
+        dead = dead_workers({one.worker for one in running if one.worker})
+        return any((one.task_id, one.worker) in claims and one.worker not in dead for one in running)
 
     def list(self, page: Page) -> ResultList[RunStats]:
         """Return runs with their statistics, newest first."""

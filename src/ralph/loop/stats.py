@@ -1,9 +1,10 @@
-"""What the runs, the models and the memory of a project come to, for whoever shows it."""
+"""Statistics of runs, models and memory."""
 
 from __future__ import annotations
 
 from ralph.core.records import record
 from ralph.memory.lifecycle.lift import measure_lift
+from ralph.store.stats import add_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ SHOWN_RUNS = 20
 SHOWN_DECISIONS = 10
 SHOWN_MEMORIES = 5
 HOURLY_FOR_DAYS = 2
-"""A memory no older than this is shown growing by the hour, else by the day."""
+"""Age of a project, in days, up to which the growth of its memory is shown by the hour."""
 _HOUR, _DAY = len("2026-01-01T00"), len("2026-01-01")
 
 
 @record
 class RunStats:
-    """What came of one run."""
+    """Results of one run."""
 
     id: str
     agent: str
@@ -35,35 +36,35 @@ class RunStats:
     done: int
     failed: int
     success_rate: float | None
-    """How many of those attempts that got a task done or failed at it got it done, 0 to 1."""
+    """Share of conclusive attempts that got their task done, 0 to 1."""
     seconds: float
-    """How long its attempts took, all together."""
+    """Total duration of its attempts."""
     tokens: int | None
-    """None when no attempt told any, and so for the cost: what is not known is not 0."""
+    """None if no attempt reported any; the same goes for the cost."""
     cost_usd: float | None
 
 
 @record
 class ModelStats:
-    """What one model achieved, and at what price."""
+    """Results and cost of one model."""
 
     model: str
-    """Empty where the agent chose by itself."""
+    """Empty for the agent's default."""
     attempts: int
     done: int
     failed: int
     success_rate: float | None
     mean_seconds: float
     tokens: int | None
-    """None when no attempt told any, and so for the cost."""
+    """None if no attempt reported any; the same goes for the cost."""
     cost_usd: float | None
     cost_per_done_usd: float | None
-    """All it cost for each task it got done; None when it got none done, or told no cost."""
+    """Total cost per task done; None if none was done or no cost was reported."""
 
 
 @record
 class Decision:
-    """Which model was taken for an attempt, why, and what came of it."""
+    """Model chosen for an attempt, with the reason and the outcome."""
 
     run_id: str
     iteration: int
@@ -76,7 +77,7 @@ class Decision:
 
 @record
 class KindStats:
-    """The memories in use of one kind."""
+    """Active memories of one kind."""
 
     kind: str
     memories: int
@@ -85,22 +86,22 @@ class KindStats:
     losses: int
     success_rate: float | None
     confidence: float
-    """On average."""
+    """Mean."""
 
 
 @record
 class Growth:
-    """How much was remembered at the end of a day or an hour."""
+    """Number of memories at the end of a day or an hour."""
 
     at: str
     memories: int
     confidence: float
-    """What those learned until then are trusted by now, on average."""
+    """Mean current confidence of the memories learned until then."""
 
 
 @record
 class Credit:
-    """A memory, and what became of the attempts it was shown to."""
+    """A memory and the outcomes of the attempts it was shown to."""
 
     id: str
     kind: str
@@ -112,7 +113,7 @@ class Credit:
 
 @record
 class MemoryStats:
-    """What is remembered, and what came of showing it."""
+    """Statistics of the memory and its effect on attempts."""
 
     memories: int
     shown: int
@@ -126,7 +127,7 @@ class MemoryStats:
 
 
 class Stats:
-    """The statistics of a project; each is worked out when it is asked for, and again when something has happened."""
+    """Statistics of a project, computed on demand and cached until something changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -134,11 +135,11 @@ class Stats:
         self._lift: tuple[object, Lift] | None = None
 
     def runs(self, limit: int = SHOWN_RUNS, before: str = "") -> list[RunStats]:
-        """Give what came of the latest runs, newest first, or of those before one."""
+        """Return the results of the latest runs, newest first, or of those before one."""
         return self.of(self._store.runs.latest(limit, before))
 
     def of(self, runs: Sequence[Run]) -> list[RunStats]:
-        """Give what came of some runs."""
+        """Return the results of some runs."""
         sums = self._store.stats.by_run([run.id for run in runs])
         return [
             RunStats(
@@ -159,9 +160,7 @@ class Stats:
         ]
 
     def models(self, run: str = "") -> list[ModelStats]:
-        """Give what each model achieved, in all or in one run, the one with the most attempts first."""
-        from ralph.store.stats import add_up
-
+        """Return results by model, overall or in one run, the one with the most attempts first."""
         sums = self._store.stats
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in sums.run_by_model(run) if run else sums.group_by("model", "outcome", "is_handover"):
@@ -170,7 +169,7 @@ class Stats:
         return sorted(found, key=lambda one: (-one.attempts, one.model))
 
     def decisions(self, limit: int = SHOWN_DECISIONS) -> list[Decision]:
-        """Give for which models the latest attempts were decided, newest first."""
+        """Return the models chosen for the latest attempts, newest first."""
         return [
             Decision(
                 run_id=one.run_id,
@@ -184,7 +183,7 @@ class Stats:
         ]
 
     def memory(self) -> MemoryStats:
-        """Give what is remembered, and what came of showing it."""
+        """Return statistics of the memory and its effect on attempts."""
         # An attempt that ends changes how sure memories are, which is no event of theirs.
         key = self._store.memories.history.last_event_seq(), self._store.events.last_seq()
         if self._memory is None or self._memory[0] != key:
@@ -208,7 +207,7 @@ class Stats:
         )
 
     def lift(self) -> Lift:
-        """Give what memory brings, by the attempts it was left out of."""
+        """Return the effect of memory, measured by the attempts without it."""
         key = self._store.events.last_seq()
         if self._lift is None or self._lift[0] != key:
             self._lift = key, measure_lift(self._store.stats.holdout_trials())
@@ -239,7 +238,7 @@ def _model(model: str, sums: Mapping[str, Any]) -> ModelStats:
 
 
 def _growth(hours: Sequence[Mapping[str, Any]]) -> tuple[Growth, ...]:
-    """Give how the memory grew, by the hour while it is young."""
+    """Return how the memory grew, by the hour while it is young."""
     days = {row["hour"][:_DAY] for row in hours}
     width = _HOUR if len(days) <= HOURLY_FOR_DAYS else _DAY
     found: dict[str, Growth] = {}

@@ -6,8 +6,8 @@ is a model that an attempt asked for, if it is a known one.
 
 from __future__ import annotations
 
-from ralph.core.records import AttemptOutcome, Difficulty, record
-from ralph.core.text import clean, one_line
+from ralph.core.records import AttemptOutcome, Difficulty, record, replace
+from ralph.core.text import clean, format_usd, one_line
 from ralph.loop.stuck import STRONGER_MODEL_AFTER, EscalationStep, StuckState
 
 TYPE_CHECKING = False
@@ -51,8 +51,6 @@ RUNG_PRICE_RATIO = 2.0
 DEFAULT_SESSION_USD = 0.1
 """Assumed cost of a session with the weakest model when no price is known, in USD."""
 TOKENS_PER_PRICE = 1_000_000
-TWO_DECIMALS_FROM_USD = 0.1
-"""Amount from which costs are shown with two decimals, in USD."""
 
 
 @record
@@ -91,6 +89,8 @@ class ModelChoice:
 
     model: str | None
     reason: str
+    is_default: bool = False
+    """Whether nothing speaks for another model than the usual one."""
 
 
 NO_MODEL_REASON = "none is named for this agent: set model under [agent], or put {model} into its command"
@@ -111,8 +111,8 @@ def choose_model(
     hinted = _find_model(config, configured, evidence.hint)
     if hinted:
         return ModelChoice(model=hinted, reason=f"asked for by attempt {evidence.hint_from}")
-    model, why = _by_strategy(config, evidence, configured, hat)
-    return ModelChoice(model=model, reason=one_line(why, MAX_REASON_LENGTH))
+    choice = _by_strategy(config, evidence, configured, hat)
+    return replace(choice, reason=one_line(choice.reason, MAX_REASON_LENGTH))
 
 
 def strategy_name(config: ModelsConfig, configured: str) -> str:
@@ -123,7 +123,7 @@ def strategy_name(config: ModelsConfig, configured: str) -> str:
 def candidate_models(config: ModelsConfig, configured: str) -> tuple[str, ...]:
     """Return the models that the strategy in effect may choose."""
     if strategy_name(config, configured) == FIXED:
-        return (_fixed(config, configured)[0],)
+        return (configured or config.ladder[0],)
     return _rungs(config, configured)
 
 
@@ -171,24 +171,25 @@ def _find_model(config: ModelsConfig, configured: str, name: str) -> str:
     return next((model for model in known if model.lower() == key), "") if key else ""
 
 
-def _by_strategy(config: ModelsConfig, evidence: ModelEvidence, configured: str, hat: str) -> tuple[str, str]:
+def _by_strategy(config: ModelsConfig, evidence: ModelEvidence, configured: str, hat: str) -> ModelChoice:
     strategy = strategy_name(config, configured)
     if strategy == FIXED:
         return _fixed(config, configured)
     if strategy == COST_OPTIMIZED:
         return _cost_optimized(config, evidence, _rungs(config, configured))
     if strategy == PLAN_THEN_EXECUTE and hat in PLANNING_HATS:
-        return strongest_model(config), f"{PLAN_THEN_EXECUTE}: the {hat} gets the strongest model"
+        reason = f"{PLAN_THEN_EXECUTE}: the {hat} gets the strongest model"
+        return ModelChoice(model=strongest_model(config), reason=reason)
     if strategy == PLAN_THEN_EXECUTE:
         return _escalate(PLAN_THEN_EXECUTE, config.ladder, 0, evidence)
     rungs = _rungs(config, configured)
     return _escalate(ESCALATE, rungs, rungs.index(configured) if configured else 0, evidence)
 
 
-def _fixed(config: ModelsConfig, configured: str) -> tuple[str, str]:
+def _fixed(config: ModelsConfig, configured: str) -> ModelChoice:
     if configured:
-        return configured, "fixed in the configuration"
-    return config.ladder[0], "fixed: the first model of the ladder"
+        return ModelChoice(model=configured, reason="fixed in the configuration", is_default=True)
+    return ModelChoice(model=config.ladder[0], reason="fixed: the first model of the ladder")
 
 
 def _rungs(config: ModelsConfig, configured: str) -> tuple[str, ...]:
@@ -214,25 +215,30 @@ def _append_fitting(text: str, parts: Sequence[str]) -> str:
 # --- escalate --------------------------------------------------------------------------
 
 
-def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEvidence) -> tuple[str, str]:
+def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEvidence) -> ModelChoice:
     """Return the model that the failures so far call for, with the reason."""
-    trouble = evidence.stuck_state
-    climbed = max(0, trouble.failures - 1)
+    stuck_state = evidence.stuck_state
+    climbed = max(0, stuck_state.failures - 1)
     reasons = _reasons_to_climb(evidence)
     rung = start + climbed + len(reasons)
-    why = _append_fitting(f"{strategy}: {_after_failures(trouble.failures)}", reasons)
-    failed, solved = _rung_of(rungs, trouble.failed_model), _rung_of(rungs, evidence.solved_by)
+    why = _append_fitting(f"{strategy}: {_after_failures(stuck_state.failures)}", reasons)
+    failed, solved = _rung_of(rungs, stuck_state.failed_model), _rung_of(rungs, evidence.solved_by)
     # In plan-then-execute the planner fails with the strongest model, which says nothing about the other hats.
     if failed is not None and strategy == ESCALATE and failed + min(1, climbed) > rung:
         rung = failed + min(1, climbed)
         if rung == len(rungs):
-            return rungs[-1], f"{strategy}: {_short_name(rungs[-1])} failed last, and there is no stronger model"
+            why = f"{strategy}: {_short_name(rungs[-1])} failed last, and there is no stronger model"
+            return ModelChoice(model=rungs[-1], reason=why)
         how = "a stronger one" if climbed else "the same again"
         why = f"{strategy}: {_short_name(rungs[failed])} failed last, so {how}"
     if solved is not None and solved > rung:
         rung, why = solved, f"{strategy}: it got this task done before"
     top = len(rungs) - 1
-    return rungs[min(rung, top)], _append_fitting(why, ["; this is the top"] if rung > top else [])
+    return ModelChoice(
+        model=rungs[min(rung, top)],
+        reason=_append_fitting(why, ["; this is the top"] if rung > top else []),
+        is_default=rung == start and not stuck_state.failures,
+    )
 
 
 def _after_failures(failures: int) -> str:
@@ -294,20 +300,24 @@ class _WeightedRecord:
     cost_usd: float
 
 
-def _cost_optimized(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> tuple[str, str]:
+def _cost_optimized(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> ModelChoice:
     """Return the model with the lowest expected cost among those strong enough for the task."""
     prospects = _prospects(config, evidence, rungs)
     least, why = _least_rung(rungs, evidence)
     best = min(prospects[least:], key=lambda one: one.cost_usd)
     if least:
-        return best.model, f"{COST_OPTIMIZED}: {why}; expected to cost {_usd(best.cost_usd)} for a done task"
-    reason = f"{COST_OPTIMIZED}: {_short_name(best.model)} is expected to cost {_usd(best.cost_usd)} for a done task"
+        reason = f"{COST_OPTIMIZED}: {why}; expected to cost {format_usd(best.cost_usd)} for a done task"
+        return ModelChoice(model=best.model, reason=reason)
+    reason = (
+        f"{COST_OPTIMIZED}: {_short_name(best.model)} is expected to cost {format_usd(best.cost_usd)} for a done task"
+    )
     others = [one for one in prospects if one is not best]
     if not others:
-        return best.model, _append_fitting(reason, [f" ({best.seen})" if best.seen else ""])
+        return ModelChoice(model=best.model, reason=_append_fitting(reason, [f" ({best.seen})" if best.seen else ""]))
     second = min(others, key=lambda one: one.cost_usd)
     seen = f" ({second.seen})" if second.seen else f" ({_short_name(best.model)}: {best.seen})" if best.seen else ""
-    return best.model, _append_fitting(reason, [f", {_short_name(second.model)} {_usd(second.cost_usd)}", seen])
+    parts = [f", {_short_name(second.model)} {format_usd(second.cost_usd)}", seen]
+    return ModelChoice(model=best.model, reason=_append_fitting(reason, parts))
 
 
 def _least_rung(rungs: Sequence[str], evidence: ModelEvidence) -> tuple[int, str]:
@@ -323,25 +333,25 @@ def _least_rung(rungs: Sequence[str], evidence: ModelEvidence) -> tuple[int, str
 
 def _prospects(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> list[_Prospect]:
     """Return the expected cost per rung: price of an attempt divided by its success probability."""
-    alike = {one.model: one for one in evidence.similar if one.attempts}
+    similar = {one.model: one for one in evidence.similar if one.attempts}
     overall = {one.model: one for one in evidence.overall if one.attempts}
-    weighed = [_weigh(alike.get(model), overall.get(model)) for model in rungs]
+    weighted = [_weight(similar.get(model), overall.get(model)) for model in rungs]
     power = (
         1
         + HARD_EXPONENT * (evidence.difficulty in HARD_DIFFICULTIES)
         + LOW_SUCCESS_EXPONENT * _has_low_success(evidence.recent)
     )
-    chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighed)]
-    prices = _attempt_prices(_listed_prices(config, rungs), weighed)
+    chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighted)]
+    prices = _attempt_prices(_listed_prices(config, rungs), weighted)
     return [
-        _Prospect(model=model, cost_usd=price / chance, seen=_seen(alike.get(model)))
+        _Prospect(model=model, cost_usd=price / chance, seen=_seen(similar.get(model)))
         for model, price, chance in zip(rungs, prices, chances, strict=True)
     ]
 
 
-def _weigh(alike: ModelTotals | None, overall: ModelTotals | None) -> _WeightedRecord:
+def _weight(similar: ModelTotals | None, overall: ModelTotals | None) -> _WeightedRecord:
     """Add up attempts, with full weight for similar tasks and a reduced one for others."""
-    near = alike or ModelTotals(model="")
+    near = similar or ModelTotals(model="")
     far = overall or near
     others = max(0, far.attempts - near.attempts)
     weight = min(DISSIMILAR_WEIGHT, MAX_DISSIMILAR_WEIGHT / others) if others else 0.0
@@ -375,12 +385,12 @@ def _listed_prices(config: ModelsConfig, rungs: Sequence[str]) -> list[float]:
     return [guess(rung) if price is None else price for rung, price in enumerate(listed)]
 
 
-def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord]) -> list[float]:
+def _attempt_prices(listed: Sequence[float], weighted: Sequence[_WeightedRecord]) -> list[float]:
     """Return the price of an attempt per model: list prices blended with the costs observed so far.
 
     Sessions here may be longer or shorter than typical ones, so list prices are scaled to the observed costs.
     """
-    observed = [(price, one) for price, one in zip(listed, weighed, strict=True) if one.cost_usd and price]
+    observed = [(price, one) for price, one in zip(listed, weighted, strict=True) if one.cost_usd and price]
     scale = (
         sum(one.cost_usd for _, one in observed) / sum(price * one.attempts for price, one in observed)
         if observed
@@ -391,13 +401,9 @@ def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord])
         (PRIOR_ATTEMPTS * scale * price + one.cost_usd) / (PRIOR_ATTEMPTS + one.attempts)
         if one.cost_usd
         else scale * price
-        for price, one in zip(listed, weighed, strict=True)
+        for price, one in zip(listed, weighted, strict=True)
     ]
 
 
-def _seen(alike: ModelTotals | None) -> str:
-    return f"done {alike.done} of {alike.attempts} like this one" if alike else ""
-
-
-def _usd(amount: float) -> str:
-    return f"${amount:.2f}" if amount >= TWO_DECIMALS_FROM_USD else f"${amount:.4f}"
+def _seen(similar: ModelTotals | None) -> str:
+    return f"done {similar.done} of {similar.attempts} like this one" if similar else ""

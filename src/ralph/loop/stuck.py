@@ -135,16 +135,16 @@ def _count(number: int, what: str) -> str:
 
 def _signs(failures: Sequence[PastAttempt]) -> tuple[tuple[str, str], ...]:
     """Return what the failures have in common, with an alternative approach for each."""
-    errors, idle, twin = _same_errors(failures), _idle(failures), _same_change(failures)
+    errors, idle, repeated = _same_errors(failures), _idle(failures), _same_change(failures)
     found = []
     if errors > 1:
         found.append((f"the same error occurred {errors} times in a row", REPRODUCE_HINT))
     if idle:
         found.append((f"the last {'two attempts' if idle > 1 else 'attempt'} changed no file", MAKE_CHANGE_HINT))
-    if twin and twin is failures[1]:
+    if repeated and repeated is failures[1]:
         found.append(("the last two attempts left the same change", OTHER_PLACE_HINT))
-    elif twin:
-        found.append((f"the last attempt left the same change as attempt {twin.number}", OTHER_PLACE_HINT))
+    elif repeated:
+        found.append((f"the last attempt left the same change as attempt {repeated.number}", OTHER_PLACE_HINT))
     return tuple(found)
 
 

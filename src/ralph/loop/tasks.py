@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from ralph.core.errors import UsageError
 from ralph.core.paging import ResultList, paged
-from ralph.core.records import TaskStatus, now, record
+from ralph.core.records import FailureReportSigil, TaskStatus, now, record
 from ralph.core.text import one_line, sanitize
+from ralph.store.tasks import TaskDraft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,8 +144,6 @@ class TaskService:
 
         With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
         """
-        from ralph.store.tasks import TaskDraft
-
         return self._tasks.add(
             TaskDraft(
                 id=_check_id(id) if id else None,
@@ -249,7 +250,6 @@ class TaskService:
 
         The task goes back to pending, or waits for a person once its retries are used up.
         """
-        from ralph.core.records import FailureReportSigil
         from ralph.loop.report_failure import record_failure
 
         if self._actor.is_loop_session:
@@ -308,8 +308,6 @@ def _required(text: str, what: str) -> str:
 
 
 def _check_id(text: str) -> str:
-    import re
-
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
         raise UsageError(
             "Invalid task id: use up to 64 letters, digits, dots, dashes or underscores, a letter or digit first.",

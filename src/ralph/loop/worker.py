@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ralph.core.errors import ClaimLostError, RalphError, StatementError, StoreError
@@ -47,10 +48,10 @@ class Worker:
 
     def __init__(self, run_context: RunContext, store: Store, number: int = 0) -> None:
         """`number` identifies a worker within its run; 0 when there is only one."""
-        self._crew = run_context
+        self._context = run_context
         self._store = store
         self._config = run_context.config
-        self._order = run_context.run_options
+        self._options = run_context.run_options
         self._number = number
         self._worker = worker_name(number)
         run_context.worker_names.add(self._worker)
@@ -66,12 +67,36 @@ class Worker:
 
     def run_worker(self) -> RunEnding:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
-        with self._heartbeat:
-            try:
-                self._last_event = self._crew.with_retries(self._store.memories.history.last_event_seq)
-                return self._run_iterations()
-            finally:
-                self._stop_watching()
+        context = self._context
+        with self._heartbeat, closing(self):
+            self._last_event = context.with_retries(self._store.memories.last_event_seq)
+            while (ending := self._reason_to_end()) is None:
+                context.sync_memories(self._store, skip_if_recent=True)
+                self._announce_memories()
+                with context.claim_lock:
+                    if not context.budget.reserve_iteration():
+                        ending = RunEnding.LIMIT_ITERATIONS
+                        break
+                    is_ready = context.wait_for_model() and context.wait_for_disk()
+                    claim = self._claim() if is_ready else None
+                    if claim is None:
+                        context.budget.release_iteration()
+                if claim:
+                    ending = self._iterate(claim)
+                elif is_ready and (ending := context.with_retries(self._reason_not_to_wait)) is None:
+                    self._wait()
+                    context.with_retries(self.release_dead_claims)
+                if ending is not None:
+                    return ending
+        if ending.is_limit and not context.with_retries(self._store.tasks.has_unfinished):
+            return RunEnding.COMPLETE
+        return ending
+
+    def close(self) -> None:
+        """Stop watching for changes of tasks."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def release_dead_claims(self) -> None:
         """Release the claims of workers on this machine that were killed."""
@@ -90,55 +115,35 @@ class Worker:
     def _emit(self, event: ProgressEvent) -> None:
         if self._number:
             event = replace(event, details={**event.details, "worker": self._number})
-        self._crew.emit(event)
+        self._context.emit(event)
 
-    def _run_iterations(self) -> RunEnding:
-        crew = self._crew
-        while (limit := crew.budget.reached_limit()) is None:
-            if crew.stop_reason:
-                return crew.stop_reason
-            if crew.interrupts.is_requested:
-                return RunEnding.INTERRUPTED
-            crew.sync_memories(self._store, skip_if_recent=True)
-            self._announce_memories()
-            with crew.claim_lock:
-                if not crew.budget.reserve_iteration():
-                    limit = RunEnding.LIMIT_ITERATIONS
-                    break
-                if not (crew.wait_for_model() and crew.wait_for_disk()):
-                    crew.budget.release_iteration()
-                    continue
-                begun = self._claim()
-                if begun is None:
-                    crew.budget.release_iteration()
-            ending = self._iterate(begun) if begun else self._crew.with_retries(self._reason_to_stop)
-            if ending is not None:
-                return ending
-            if begun is None:
-                self._wait()
-                self._crew.with_retries(self.release_dead_claims)
-        return limit if self._crew.with_retries(self._store.tasks.progress.has_unfinished) else RunEnding.COMPLETE
+    def _reason_to_end(self) -> RunEnding | None:
+        """Return the limit that is reached or the reason for which the run is stopped, if any."""
+        context = self._context
+        if limit := context.budget.reached_limit():
+            return limit
+        if context.stop_reason:
+            return context.stop_reason
+        return RunEnding.INTERRUPTED if context.interrupts.is_requested else None
 
     def _claim(self) -> ClaimedAttempt | None:
-        is_held_out = bool(self._order.holdout) and random.random() < self._order.holdout  # noqa: S311
-
-        def begin() -> ClaimedAttempt | None:
-            return self._store.attempts.begin(
-                self._crew.run_id,
-                self._worker,
-                self._config.execution.lease_seconds,
-                agent=self._crew.agent.name,
-                task_id=self._order.only,
-                with_memory=self._order.with_memory and not is_held_out,
-                holdout=self._order.holdout if self._order.with_memory else 0.0,
-            )
-
-        def begin_again() -> ClaimedAttempt | None:
-            # The connection may have been lost after the claim was committed; nobody works on that task.
-            self._store.attempts.release_vanished({self._worker})
-            return begin()
-
-        return self._crew.with_retries(begin, begin_again)
+        is_held_out = bool(self._options.holdout) and random.random() < self._options.holdout  # noqa: S311
+        attempts = self._store.attempts
+        for retry in self._context.retrying():
+            with retry:
+                if not retry.is_first:
+                    # The connection may have been lost after the claim was committed; nobody works on that task.
+                    attempts.release_vanished({self._worker})
+                claim = attempts.begin(
+                    self._context.run_id,
+                    self._worker,
+                    self._config.execution.lease_seconds,
+                    agent=self._context.agent.name,
+                    task_id=self._options.only,
+                    with_memory=self._options.with_memory and not is_held_out,
+                    holdout=self._options.holdout if self._options.with_memory else 0.0,
+                )
+        return claim
 
     def _wait(self) -> None:
         """Wait until a task changes or it is time to look for dead workers."""
@@ -147,43 +152,37 @@ class Worker:
             self._watch = self._store.watch(TASKS_TOPIC)
             return  # a task may have changed before the watch started: look once more
         self._store.database.release_connection()
-        while time.monotonic() < deadline and not self._crew.should_stop:
+        while time.monotonic() < deadline and not self._context.should_stop:
             if self._watch.wait(WAKE_SECONDS):
                 return
 
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
     def _announce_memories(self) -> None:
         """Announce memories that others have added since the last iteration."""
-        events = self._crew.with_retries(
-            lambda: self._store.memories.history.since(self._last_event, MAX_MEMORY_EVENTS)
-        )
+        events = self._context.with_retries(lambda: self._store.memories.events(self._last_event, MAX_MEMORY_EVENTS))
         if not events:
             return
         self._last_event = events[-1].seq
-        own = self._own_changes | {f"extracted from {self._crew.run_id}"}
+        own = self._own_changes | {f"extracted from {self._context.run_id}"}
         new = [one.memory_id for one in events if one.what in NEW_MEMORY_EVENTS and one.why not in own]
-        memories = self._crew.with_retries(lambda: self._store.memories.find_by_ids(self._crew.claim_unannounced(new)))
+        unannounced = self._context.claim_unannounced(new)
+        memories = self._context.with_retries(lambda: self._store.memories.find_by_ids(unannounced))
         titles = [memory.title for memory in memories if _origin(memory) not in self._own_attempts]
         if titles:
             self._emit(progress_event("heard", count=len(titles), titles=titles[:MAX_ANNOUNCED_TITLES]))
 
-    def _reason_to_stop(self) -> RunEnding | None:
-        """Return why the run should stop, or None if it is worth waiting for another worker."""
-        tasks, only, budget = self._store.tasks, self._order.only, self._crew.budget
+    def _reason_not_to_wait(self) -> RunEnding | None:
+        """Return how the run ends without a task to claim, or None if it is worth waiting for another worker."""
+        tasks, only, budget = self._store.tasks, self._options.only, self._context.budget
         finished = RunEnding.COMPLETE if budget.iterations else RunEnding.NOTHING
         if only:
             task = tasks.get(only)
             if task.status is TaskStatus.DONE:
                 return finished
             return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
-        pending = len(tasks.progress.with_status(TaskStatus.PENDING))
-        claimed = tasks.claims.claimed()
-        others = self._crew.worker_names - {self._worker}
-        if not self._order.stays and not any(task.claimed_by in others for task in claimed):
+        pending = len(tasks.with_status(TaskStatus.PENDING))
+        claimed = tasks.claimed()
+        others = self._context.worker_names - {self._worker}
+        if not self._options.stays and not any(task.claimed_by in others for task in claimed):
             if not tasks.progress.has_unfinished():
                 return finished
             if tasks.progress.ready():
@@ -199,57 +198,57 @@ class Worker:
 
     # --- one iteration -------------------------------------------------------------
 
-    def _iterate(self, begun: ClaimedAttempt) -> RunEnding | None:
+    def _iterate(self, claim: ClaimedAttempt) -> RunEnding | None:
         """Work on a claimed task and settle it; return the reason to stop, if there is one."""
-        crew = self._crew
-        self._stop_watching()
+        self.close()
         self._is_waiting = False
-        self._own_changes.add(f"{begun.attempt.run_id} iteration {begun.attempt.iteration}")
-        self._own_attempts.add((begun.attempt.run_id, begun.task.id, begun.attempt.number))
-        self._heartbeat.watch_claim(begun.task.id, begun.task.claim_token)
-        iteration = AttemptRunner(crew, self._store, begun, self._emit, lambda: self._heartbeat.has_lost_claim)
+        self._own_changes.add(f"{claim.attempt.run_id} iteration {claim.attempt.iteration}")
+        self._own_attempts.add((claim.attempt.run_id, claim.task.id, claim.attempt.number))
+        self._heartbeat.watch_claim(claim.task.id, claim.task.claim_token)
+        runner = AttemptRunner(self._context, self._store, claim, self._emit, lambda: self._heartbeat.has_lost_claim)
         try:
-            capture = iteration.run_attempt()
+            result = runner.run_attempt()
             try:
-                attempt = self._settle(capture, begun.task.claim_token)
+                attempt = self._settle(result, claim.task.claim_token)
             except StoreError:
                 raise
             except RalphError as error:
                 # The result cannot be stored as it is; record at least that the attempt took place.
-                attempt = self._settle(iteration.failed_capture(str(error)), begun.task.claim_token)
+                attempt = self._settle(runner.failed_result(str(error)), claim.task.claim_token)
         finally:
             self._heartbeat.release_claim()
         self._try_update_staleness(attempt)
-        if iteration.is_agent_missing:
-            crew.stop_reason = RunEnding.NO_AGENT
-        elif iteration.is_base_branch_missing:
-            crew.stop_reason = RunEnding.NO_BRANCH
-        elif crew.record_outage(attempt):
-            crew.stop_reason = RunEnding.NO_MODEL
-        elif crew.record_crash(attempt):
-            crew.stop_reason = RunEnding.AGENT_FAILS
-        if crew.stop_reason:
-            return crew.stop_reason
-        if crew.interrupts.is_forced or (crew.interrupts.is_requested and not iteration.was_asked):
+        return self._reason_to_stop_after(attempt, runner)
+
+    def _reason_to_stop_after(self, attempt: Attempt, runner: AttemptRunner) -> RunEnding | None:
+        context = self._context
+        if runner.is_agent_missing:
+            context.stop_reason = RunEnding.NO_AGENT
+        elif runner.is_base_branch_missing:
+            context.stop_reason = RunEnding.NO_BRANCH
+        elif context.record_outage(attempt):
+            context.stop_reason = RunEnding.NO_MODEL
+        elif context.record_crash(attempt):
+            context.stop_reason = RunEnding.AGENT_FAILS
+        if context.stop_reason:
+            return context.stop_reason
+        if context.interrupts.is_forced or (context.interrupts.is_requested and not runner.was_asked):
             return RunEnding.INTERRUPTED
-        if iteration.was_asked:
-            crew.interrupts.reset()
+        if runner.was_asked:
+            context.interrupts.reset()
         return None
 
-    def _settle(self, capture: AttemptResult, token: int) -> Attempt:
-        attempt = capture.attempt
+    def _settle(self, result: AttemptResult, token: int) -> Attempt:
+        attempt = result.attempt
         try:
-            finish = self._store.attempts.finish
-            learned = self._crew.with_retries(
-                lambda: finish(capture, token),
-                on_retry=lambda: finish(capture, token, is_retry=True),
-                is_settling=True,
-            )
+            for retry in self._context.retrying(is_settling=True):
+                with retry:
+                    learned = self._store.attempts.finish(result, token, is_retry=not retry.is_first)
         except ClaimLostError as error:
             self._emit(progress_event("warning", message=str(error)))
             attempt, learned = replace(attempt, outcome=AttemptOutcome.INTERRUPTED, reason=str(error)), ()
-        self._crew.budget.add_attempt(attempt)
-        for problem in capture.ignored_sigils:
+        self._context.budget.add_attempt(attempt)
+        for problem in result.ignored_sigils:
             self._emit(progress_event("ignored", problem=problem))
         for one in learned:
             memory = one.memory
@@ -262,19 +261,19 @@ class Worker:
                         "learned", id=memory.id, kind=memory.kind, title=memory.title, is_new=one.what == "added"
                     )
                 )
-        self._emit(progress.attempt_ended_event(attempt, capture, self._crew.budget.usage_lines()))
+        self._emit(progress.attempt_ended_event(attempt, result, self._context.budget.usage_lines()))
         return attempt
 
     def _try_update_staleness(self, attempt: Attempt) -> None:
         """Update the staleness of memories; the attempt is settled, so a failure is only a warning."""
         try:
-            self._crew.with_retries(lambda: self._update_staleness(attempt), is_settling=True)
+            self._context.with_retries(lambda: self._update_staleness(attempt), is_settling=True)
         except StatementError as error:
             self._emit(progress_event("warning", message=f"Could not update stale memories: {error}"))
 
     def _update_staleness(self, attempt: Attempt) -> None:
         """Mark memories about changed files as stale and confirm those that the attempt relied on."""
-        store, root = self._store, self._crew.root
+        store, root = self._store, self._context.root
         if attempt.outcome is AttemptOutcome.DONE and not attempt.handed_to and attempt.files and attempt.shown:
             confirmed = ids_confirmed_by(store.memories.find_by_ids(attempt.shown), attempt.files)
             change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")

@@ -143,7 +143,7 @@ def test_watchers_hear_whole_characters_and_no_escapes(tmp_path: Path) -> None:
     parts = (r"a\303", r"\244\033[3", r"1mred\r", r"\nend")
     slowly = "; sleep 0.2; ".join(f"printf '{part}'" for part in parts)
 
-    ended = run(["sh", "-c", slowly], tmp_path, heard=heard.append)
+    ended = run(["sh", "-c", slowly], tmp_path, on_output=heard.append)
 
     assert "".join(heard) == "aäred\nend" == ended.text
     assert len(heard) >= 2
@@ -197,7 +197,7 @@ ended = run_program(
     ["sh", "-c", "echo first; head -c 200000000 /dev/zero | tr '\\\\0' 'x'; echo; echo last"],
     directory=Path.cwd(),
     limits=Limits(output_bytes=10**9),
-    heard=lambda text: None,
+    on_output=lambda text: None,
 )
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 print(ended.ending, len(ended.text), ended.text[:6].strip(), ended.text[-5:].strip(), grown)
@@ -241,7 +241,7 @@ def test_an_error_in_a_watcher_ends_the_program(tmp_path: Path) -> None:
         raise RuntimeError(text)
 
     with pytest.raises(RuntimeError, match="hello"):
-        run(["sh", "-c", "echo $$ > pid; echo hello; exec sleep 60"], tmp_path, heard=heard)
+        run(["sh", "-c", "echo $$ > pid; echo hello; exec sleep 60"], tmp_path, on_output=heard)
 
     assert not is_alive(pids_in(tmp_path / "pid")[0])
 

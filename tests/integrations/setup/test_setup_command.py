@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core import skill
-from ralph.core.config import CONNECTABLE_AGENTS
+from ralph.core.agents import CONNECTABLE_AGENTS
 from ralph.integrations.setup import agents, plugin_directory
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project

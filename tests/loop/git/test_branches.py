@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import WorktreeError
-from ralph.core.git import GitResult, run_git
-from ralph.loop.git import repository, worktrees
+from ralph.core.git import run_git
+from ralph.loop.git import repository
 from ralph.loop.git.branches import MergeResult, TaskBranches, branch_suffix
 from ralph.loop.git.repository import Repository
 from ralph.workspace import find_root, init_project
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.storeless
 BROKEN_OFF = """
 import os, signal, sys
 from pathlib import Path
-from ralph.loop.git.branches import Branches
+from ralph.loop.git.branches import TaskBranches
 
-branches = Branches.open(Path(sys.argv[1]))
-place = branches.work_on("t-1", "Write")
+branches = TaskBranches.open(Path(sys.argv[1]))
+place = branches.prepare_worktree("t-1", "Write")
 (place.directory / "new.txt").write_text("made\\n")
 branches._merge = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-branches.finish(place, "t-1", "Write")
+branches.commit_and_merge(place, "t-1", "Write")
 """
 
 
@@ -112,7 +112,7 @@ def test_without_git_it_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_old_git_is_refused(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho git version 2.17.1\n")
+    program.write_text("#!/bin/sh\necho git version 2.37.9\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
@@ -346,7 +346,7 @@ def test_a_folder_that_became_a_file_is_named(root: Path, branches: TaskBranches
 def test_a_worktree_that_was_killed_before_its_files_came_is_completed(root: Path, branches: TaskBranches) -> None:
     top = root / ".ralph/worktrees/t-1"
     git(root, "branch", "ralph/t-1")
-    worktrees.create_worktree(root / ".git", top, "ralph/t-1")
+    git(root, "worktree", "add", "-q", "--no-checkout", str(top), "ralph/t-1")
 
     place = branches.prepare_worktree("t-1", "Write")
 
@@ -535,9 +535,7 @@ def test_settings_of_a_person_do_not_get_in_the_way(root: Path, branches: TaskBr
     assert git(root, "log", "-1", "--format=%s") == "# Write"
 
 
-@pytest.mark.parametrize("version", [(2, 30), (2, 39)])
-def test_work_that_conflicts_leaves_the_base_as_it_was(root: Path, version: tuple[int, ...]) -> None:
-    branches = with_version(root, version)
+def test_work_that_conflicts_leaves_the_base_as_it_was(root: Path, branches: TaskBranches) -> None:
     place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "a.txt").write_text("task\n")
     (place.directory / "new.txt").write_text("made\n")
@@ -554,9 +552,7 @@ def test_work_that_conflicts_leaves_the_base_as_it_was(root: Path, version: tupl
     assert branches.prepare_worktree("t-1", "Write").conflicts == ("a.txt",)
 
 
-@pytest.mark.parametrize("version", [(2, 30), (2, 39)])
-def test_older_gits_merge_too(root: Path, version: tuple[int, ...]) -> None:
-    branches = with_version(root, version)
+def test_work_that_is_in_the_base_already_is_not_merged_again(root: Path, branches: TaskBranches) -> None:
     place, other = branches.prepare_worktree("t-1", "Write"), branches.prepare_worktree("t-2", "Look")
     (place.directory / "new.txt").write_text("made\n")
     commit(root, "b.txt", "meanwhile\n")
@@ -567,23 +563,6 @@ def test_older_gits_merge_too(root: Path, version: tuple[int, ...]) -> None:
     assert merge.files == ("new.txt",)
     assert branches.commit_and_merge(other, "t-2", "Look") == MergeResult()
     assert git(root, "log", "--first-parent", "--format=%s") == "Write\nwrite b.txt\nwrite a.txt"
-    assert is_as_new(root)
-
-
-def with_version(root: Path, version: tuple[int, ...]) -> TaskBranches:
-    repository = Repository.open(root)
-    repository.version = version
-    TaskBranches.open(root)
-    return TaskBranches(repository, "main")
-
-
-def test_where_git_keeps_branches_its_own_way_it_makes_the_worktree(root: Path, branches: TaskBranches) -> None:
-    (root / ".git/reftable").mkdir()
-    place = branches.prepare_worktree("t-1", "Write")
-    (place.directory / "new.txt").write_text("made\n")
-
-    assert place.is_new
-    assert branches.commit_and_merge(place, "t-1", "Write").files == ("new.txt",)
     assert is_as_new(root)
 
 
@@ -802,15 +781,13 @@ def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
             id = f"t-{worker}-{number}"
             place = branches.prepare_worktree(id, id)
             (place.directory / f"{id}.txt").write_text("made\n")
-            # As an agent does: it must never see a half-made worktree of another. One that goes away in the very
-            # moment git looks at it may make git give up, as with git's own command; then it is asked again.
-            asked = (run_git(place.directory, "branch", "--list") for _ in range(3))
+            # An agent's own command may meet a worktree that git is just creating or removing, and is run again.
             ran = next(
-                (answer for answer in asked if answer.ok or "Invalid path" not in answer.stderr), GitResult(exit_code=1)
+                (ran for ran in (run_git(place.directory, "branch", "--list") for _ in range(5)) if ran.ok), None
             )
             merge = branches.commit_and_merge(place, id, id)
-            if merge.reason or not ran.ok or merge.files != (f"{id}.txt",):
-                problems.append(f"{merge} {ran.stderr}")
+            if merge.reason or ran is None or merge.files != (f"{id}.txt",):
+                problems.append(str(merge))
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
     for thread in threads:
@@ -827,13 +804,13 @@ def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
 
 def test_processes_take_turns(root: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from ralph.loop.git.branches import Branches\n"
-        "branches = Branches.open(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from ralph.loop.git.branches import TaskBranches\n"
+        "branches = TaskBranches.open(Path(sys.argv[1]))\n"
         "for number in range(5):\n"
         "    id = f't-{sys.argv[2]}-{number}'\n"
-        "    place = branches.work_on(id, id)\n"
+        "    place = branches.prepare_worktree(id, id)\n"
         "    (place.directory / id).write_text('made')\n"
-        "    assert not branches.finish(place, id, id).why\n"
+        "    assert not branches.commit_and_merge(place, id, id).reason\n"
     )
 
     running = [subprocess.Popen([sys.executable, "-c", script, str(root), str(number)]) for number in range(3)]
@@ -900,17 +877,6 @@ def test_tidying_leaves_worktrees_of_other_projects_alone(root: Path, branches: 
 
     assert branches.remove_merged(lambda: ()) == ()
     assert theirs.directory.is_dir()
-
-
-def test_what_a_killed_removal_left_is_swept_up(root: Path, branches: TaskBranches) -> None:
-    litter = [root / ".ralph/worktrees/.gone-1", root / ".git/ralph/gone-1", root / ".git/ralph/new-1"]
-    for folder in litter:
-        folder.mkdir()
-        os.utime(folder, (0, 0))
-
-    branches.remove_merged(lambda: ())
-
-    assert not any(folder.exists() for folder in litter)
 
 
 # --- a project below the top, and where commands find it ---------------------------------

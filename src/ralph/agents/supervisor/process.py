@@ -8,11 +8,8 @@ answer a program while it runs open it with `guarded` and do their own I/O.
 
 from __future__ import annotations
 
-import codecs
-import errno
 import io
 import os
-import re
 import selectors
 import signal
 import subprocess
@@ -23,10 +20,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents.supervisor import reaper
+from ralph.agents.supervisor.executables import find_program, start_error_message
+from ralph.agents.supervisor.output import HEAD_SHARE, LimitTracker, OutputBuffer, TextForwarder
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
 from ralph.core.records import SessionEnding, record
-from ralph.core.text import clean, one_line
+from ralph.core.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 """Default amount of output kept in memory, in bytes."""
-HEAD_SHARE = 0.25
-"""Share of the kept output taken from the start; the rest is the end, where the sigils are."""
 MAX_STDERR_BYTES = 16 * 1024
 """Amount of stderr kept, in bytes."""
 CHUNK_BYTES = 64 * 1024
@@ -134,45 +131,6 @@ def guarded_process(
         _count_running(-1)
 
 
-# --- finding programs --------------------------------------------------------------
-
-
-def find_program(name: str, directory: Path, search_path: str) -> Path:
-    """Return the executable file for a program name, or raise `AgentUnavailableError`.
-
-    A name with a slash is relative to the directory; any other is looked up in the search path.
-
-    """
-    if "/" in name:
-        candidates = [directory / name]
-    else:
-        candidates = [directory / candidate / name for candidate in search_path.split(os.pathsep)]
-    files = [candidate for candidate in candidates if candidate.is_file()]
-    for file in files:
-        if os.access(file, os.X_OK):
-            return file.absolute()
-    if files:
-        raise AgentUnavailableError(f"{files[0]} is not executable. Run: chmod +x {files[0]}")
-    if "/" not in name and (directory / name).is_file():
-        raise AgentUnavailableError(f"{name} is in {directory}, but not in the PATH. To run that file, write: ./{name}")
-    if "/" not in name:
-        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it or give its full path.")
-    if candidates[0].is_dir():
-        raise AgentUnavailableError(f"{candidates[0]} is a directory. Give the path of a program.")
-    raise AgentUnavailableError(f"Program not found: {candidates[0]}. Check the path.")
-
-
-def _start_error_message(program: Path, error: int) -> str:
-    if error == errno.ENOENT:
-        with program.open("rb") as file:
-            first_line = one_line(clean(file.readline(200).decode("utf-8", "replace")))
-        missing = first_line[2:].strip() if first_line.startswith("#!") else "its loader"
-        return f"{program} cannot be started: {missing} was not found. Install it or fix the program."
-    if error == errno.ENOEXEC:
-        return f"{program} cannot run on this machine. A script must start with a line like #!/bin/sh"
-    return f"{program} cannot be started: {os.strerror(error)}."
-
-
 # --- guarded programs ----------------------------------------------------------------
 
 _guards: set[int] = set()
@@ -251,7 +209,7 @@ class GuardedProcess:
     def check_started(self) -> None:
         """Raise `AgentUnavailableError` if the guard reported that the program cannot be started."""
         if self._start_error:
-            raise AgentUnavailableError(_start_error_message(self._path, self._start_error))
+            raise AgentUnavailableError(start_error_message(self._path, self._start_error))
 
     def describe_exit(self, stderr: str) -> str:
         """Return a sentence about an unexpected exit."""
@@ -350,110 +308,6 @@ def _count_running(change: int) -> None:
 # --- input and output --------------------------------------------------------------
 
 
-class OutputBuffer:
-    """Head and tail of a byte stream, and the number of bytes dropped in between."""
-
-    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
-        self._head_bytes = head_bytes
-        self._tail_bytes = tail_bytes
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._dropped_bytes = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Append bytes."""
-        room = self._head_bytes - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[room:]
-        if len(self._tail) > 2 * self._tail_bytes:
-            self._trim()
-
-    def text(self) -> str:
-        """Return the stored output as clean text, with a line that says how much was dropped."""
-        self._trim()
-        if not self._dropped_bytes:
-            return clean((self._head + self._tail).decode("utf-8", "replace"))
-        # Cleaned separately: an escape sequence cut in half must not swallow what follows.
-        head, tail = (clean(part.decode("utf-8", "replace")) for part in (self._head, self._tail))
-        return f"{head}\n[... {self._dropped_bytes:,} bytes left out ...]\n{tail}"
-
-    def _trim(self) -> None:
-        excess = len(self._tail) - self._tail_bytes
-        if excess > 0:
-            del self._tail[:excess]
-            self._dropped_bytes += excess
-
-
-class _TextForwarder:
-    """Forwards bytes as clean text, without splitting characters or terminal escapes."""
-
-    _HALF_ESCAPE = re.compile(r"\x1b(?:\[[ -?]{0,64}|[\]PX^_][^\x07]{0,256})?\Z")
-
-    def __init__(self, on_output: Callable[[str], None]) -> None:
-        self._on_output = on_output
-        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
-        self._incomplete = ""
-
-    def add(self, chunk: bytes) -> None:
-        """Forward what is complete so far."""
-        text = self._incomplete + self._decoder.decode(chunk, final=not chunk)
-        last_escape = text.rfind("\x1b")
-        is_half = chunk and last_escape >= 0 and self._HALF_ESCAPE.match(text, last_escape)
-        whole = text[:last_escape] if is_half else text
-        self._incomplete = text[len(whole) :]
-        if cleaned := clean(whole):
-            self._on_output(cleaned)
-
-    def finish(self) -> None:
-        """Forward the rest."""
-        self.add(b"")
-
-
-class LimitTracker:
-    """Limits of a session and how much of them is used."""
-
-    def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
-        self._limits = limits
-        self._should_stop = should_stop
-        self._output_bytes = 0
-        self._started_at = self._last_output = self._last_stop_check = time.monotonic()
-
-    @property
-    def is_flooded(self) -> bool:
-        """Whether the output limit is exceeded."""
-        return self._output_bytes > self._limits.output_bytes
-
-    def count_output(self, output_bytes: int) -> None:
-        """Count printed bytes."""
-        self._output_bytes += output_bytes
-        self._last_output = time.monotonic()
-
-    def exceeded_limit(self, now: float) -> SessionEnding | None:
-        """Return the limit that is exceeded, if any."""
-        if now - self._started_at > self._limits.seconds:
-            return SessionEnding.TIMED_OUT
-        if now - self._last_output > self._limits.idle_seconds:
-            return SessionEnding.WENT_SILENT
-        if self.is_flooded:
-            return SessionEnding.FLOODED
-        if now - self._last_stop_check >= POLL_INTERVAL_SECONDS:
-            self._last_stop_check = now
-            if self._should_stop():
-                return SessionEnding.STOPPED
-        return None
-
-    def describe_limit(self, name: str, limit: SessionEnding) -> str:
-        """Return a sentence that names the exceeded limit."""
-        limits = self._limits
-        description = {
-            SessionEnding.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
-            SessionEnding.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
-            SessionEnding.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
-            SessionEnding.STOPPED: "was stopped",
-        }[limit]
-        return f"{name} {description}."
-
-
 class _ProcessMonitor:
     """Reads a program's output and decides when it must end."""
 
@@ -473,7 +327,7 @@ class _ProcessMonitor:
         self._program = program
         self._allowance = LimitTracker(limits, should_stop)
         self._should_stop = should_stop
-        self._forwarder = _TextForwarder(on_output) if on_output else None
+        self._forwarder = TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._limit: SessionEnding | None = None
         self._exited_at: float | None = None

@@ -63,6 +63,11 @@ class AttemptResult:
     task_status: TaskStatus
     """New status of the task."""
     task_reason: str = ""
+    spent_limit: str = ""
+    """Limit of the task that is used up, such as "its 3 iterations"."""
+    is_out_of_retries: bool = False
+    failed_check: str = ""
+    """Check that rejected finished work: "gate" or "review"."""
     subtasks: tuple[SubtaskSigil, ...] = ()
     """Subtasks the task is split into."""
     limits_used: tuple[str, ...] = ()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ralph.core.git import GitResult
 
-MIN_GIT_VERSION = (2, 23)
-"""Minimum supported version of git."""
+MIN_GIT_VERSION = (2, 38)
+"""Minimum version of git: the first that can merge without a working tree."""
 GIT_TIMEOUT_SECONDS = 300.0
 """Timeout of one git command, in seconds."""
 LOCK_TIMEOUT_SECONDS = 4 * 3600.0
@@ -35,7 +35,7 @@ INDEX_LOCK_TIMEOUT_SECONDS = 5.0
 """Time to wait for another git command in the same tree, in seconds."""
 INDEX_LOCK_POLL_SECONDS = 0.02
 """Poll interval while another git command holds a lock, in seconds."""
-GIT_RETRIES = 5
+GIT_RETRIES = 7
 """Number of attempts to run a git command that met a half-made worktree."""
 MAX_GIT_ERROR_LENGTH = 500
 """Maximum length of a quoted git error, in characters."""
@@ -46,7 +46,8 @@ _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "commit.gpgSign=false", "-c", "merge.autoStash=false"),
     *("-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000", "-c", "i18n.commitEncoding=UTF-8"),
 )
-_STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z", "--no-renames")
+STATUS_OPTIONS = ("--porcelain=v2", "--branch", "-z", "--no-renames")
+"""Options of `git status` for output that `parse_status` reads."""
 _REF = "%(refname)%00%(objectname)%00%(tree)%00%(worktreepath)"
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
@@ -87,10 +88,8 @@ class StopRequestedError(WorktreeError):
 class Repository:
     """Git repository, seen from one of its worktrees; safe to share between threads."""
 
-    def __init__(
-        self, *, top: Path, prefix: str, git_directory: Path, common_git_directory: Path, version: tuple[int, ...]
-    ) -> None:
-        """Use `at` instead."""
+    def __init__(self, *, top: Path, prefix: str, git_directory: Path, common_git_directory: Path) -> None:
+        """Use `open` instead."""
         self.top = top
         self.prefix = prefix
         """Path from the top to the project, empty or with a trailing slash."""
@@ -98,13 +97,12 @@ class Repository:
         """Git directory of this worktree."""
         self.common_git_directory = common_git_directory
         """Common git directory of the repository."""
-        self.version = version
         self._identity = _missing_identity(top)
 
     @classmethod
     def open(cls, root: Path) -> Repository:
         """Return the repository that contains a directory; raise WorktreeError if it cannot be used."""
-        version = _git_version(root)
+        _check_git_version(root)
         ran = run_git(root, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
         if not ran.ok:
             if "not a git repository" in ran.stderr:
@@ -114,7 +112,7 @@ class Repository:
             raise WorktreeError(f"--parallel needs git, which failed in {root}: {git_error(ran)}")
         top, own, common, prefix = (*ran.stdout.split("\n"), "")[:4]
         real = Path(os.path.realpath(root / common))
-        return cls(top=Path(top), prefix=prefix, git_directory=Path(own), common_git_directory=real, version=version)
+        return cls(top=Path(top), prefix=prefix, git_directory=Path(own), common_git_directory=real)
 
     # --- commands and queries ----------------------------------------------------------
 
@@ -167,10 +165,10 @@ class Repository:
 
     def status(self, top: Path, *options: str) -> WorktreeStatus:
         """Return the status of a working tree."""
-        ran = self.try_git_when_unlocked(top, *_STATUS, *options)
+        ran = self.try_git_when_unlocked(top, "--no-optional-locks", "status", *STATUS_OPTIONS, *options)
         if not ran.ok:
             raise WorktreeError(f"git could not list the changes in {top}: {git_error(ran)}")
-        return _parse_status(ran.stdout)
+        return parse_status(ran.stdout)
 
     def is_ancestor(self, top: Path, commit: str) -> bool:
         """Return whether a commit is an ancestor of what is checked out in a tree."""
@@ -231,8 +229,8 @@ def git_error(ran: GitResult) -> str:
     return message if len(message) <= MAX_GIT_ERROR_LENGTH else f"{message[:MAX_GIT_ERROR_LENGTH]}…"
 
 
-def _git_version(root: Path) -> tuple[int, ...]:
-    """Return the version of git; raise WorktreeError if it is missing or too old."""
+def _check_git_version(root: Path) -> None:
+    """Raise WorktreeError if git is missing or too old."""
     ran = run_git(root, "version")
     if not ran.ok:
         raise WorktreeError(f"--parallel needs git: {git_error(ran)}")
@@ -242,7 +240,6 @@ def _git_version(root: Path) -> tuple[int, ...]:
         raise WorktreeError(
             f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old"
         )
-    return version
 
 
 def _missing_identity(top: Path) -> tuple[str, ...]:
@@ -254,7 +251,8 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
     return tuple(part for name, value in DEFAULT_IDENTITY if name not in known for part in ("-c", f"{name}={value}"))
 
 
-def _parse_status(status: str) -> WorktreeStatus:
+def parse_status(status: str) -> WorktreeStatus:
+    """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
     changed, unmerged = [], []
     for field in status.split("\0"):

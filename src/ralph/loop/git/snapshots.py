@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import lru_cache
 
 from ralph.core.git import query_git
 from ralph.core.records import record
+from ralph.loop.git.repository import STATUS_OPTIONS, parse_status
 from ralph.loop.stuck import NO_CHANGE_MARK
 
 TYPE_CHECKING = False
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 MAX_RECORDED_FILES = 200
 """Maximum number of changed files recorded."""
 _OWN_FILES = (".ralph/",)
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MAX_HASHED_BYTES = 5 * 1024 * 1024
 """Size of a file up to which its content is hashed, in bytes."""
 
@@ -26,31 +29,20 @@ class WorktreeSnapshot:
     """State of a working tree at one moment."""
 
     commit: str
-    changed: tuple[tuple[str, str, int, int], ...]
-    """Path, status, size and modification time of each file that differs from the commit."""
+    """Empty before the first one."""
+    changed: tuple[tuple[str, int, int], ...]
+    """Path, size and modification time of each file that differs from the commit."""
 
 
 def take_snapshot(directory: Path) -> WorktreeSnapshot | None:
     """Return the state of the working tree, or None without git."""
-    status = query_git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
-    if status is None:
+    output = query_git(directory, "status", *STATUS_OPTIONS, "--untracked-files=all", "--", ".")
+    if output is None:
         return None
-    prefix = _prefix(directory)
-    commit = ""
-    changed = []
-    fields = iter(status.split("\0"))
-    for field in fields:
-        if field.startswith("# branch.oid "):
-            commit = field.removeprefix("# branch.oid ")
-        elif field[:2] in ("1 ", "2 ", "u ", "? "):
-            parts = {"1": 8, "2": 9, "u": 10, "?": 1}[field[0]]
-            state, path = field.split(" ", 2)[1] if parts > 1 else "?", field.split(" ", parts)[parts]
-            path = path.removeprefix(prefix)
-            if field[0] == "2":
-                next(fields, "")  # old path of a renamed file
-            if not path.startswith(_OWN_FILES):
-                changed.append((path, state, *_stamp(directory / path)))
-    return WorktreeSnapshot(commit=commit, changed=tuple(changed))
+    status, prefix = parse_status(output), _prefix(directory)
+    paths = (path.removeprefix(prefix) for path in (*status.changed, *(path for path, _ in status.unmerged)))
+    changed = [(path, *_stamp(directory / path)) for path in paths if not path.startswith(_OWN_FILES)]
+    return WorktreeSnapshot(commit=status.head, changed=tuple(changed))
 
 
 def changed_between(
@@ -61,7 +53,7 @@ def changed_between(
         return ()
     paths = {entry[0] for entry in set(before.changed) ^ set(after.changed)}
     if before.commit != after.commit:
-        base = before.commit if before.commit != "(initial)" else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        base = before.commit or EMPTY_TREE
         committed = query_git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
         paths |= {path for path in committed.split("\0") if path and not path.startswith(_OWN_FILES)}
     return tuple(sorted(paths)[:MAX_RECORDED_FILES])
@@ -69,8 +61,6 @@ def changed_between(
 
 def change_hash(directory: Path, files: Sequence[str]) -> str:
     """Return a hash that is equal for attempts that left the same content in the same files."""
-    import hashlib
-
     if not files:
         return NO_CHANGE_MARK
     digest = hashlib.sha256()
@@ -80,8 +70,6 @@ def change_hash(directory: Path, files: Sequence[str]) -> str:
 
 
 def _content_hash(path: Path) -> str:
-    import hashlib
-
     try:
         size = os.lstat(path).st_size
         if size > MAX_HASHED_BYTES or path.is_symlink():

@@ -1,0 +1,125 @@
+"""Registry of coding agents.
+
+To add an agent, add an entry here, a module with a `build` function under `ralph.agents`, and its test. If
+`ralph setup` can connect it to the memory, set `is_connectable` and add the files to `ralph.integrations.setup.agents`.
+Command-line choices, environment variables, settings comments and the table in docs/agents.md follow from the entry.
+"""
+
+from __future__ import annotations
+
+from ralph.core.records import record
+
+_ANTHROPIC = (
+    *("ANTHROPIC_*", "CLAUDE*", "AWS_BEARER_TOKEN_BEDROCK", "API_TIMEOUT_MS", "IS_SANDBOX", "DISABLE_*"),
+    *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH"),
+    *("BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH", "USE_BUILTIN_RIPGREP"),
+)
+_OPENAI = ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*")
+_GOOGLE = (
+    *("GEMINI_*", "GOOGLE_API_KEY", "GOOGLE_GEMINI_*", "GOOGLE_GENAI_*", "GOOGLE_GENERATIVE_AI_*"),
+    *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID", "GOOGLE_CLOUD_LOCATION"),
+)
+_ALL_PROVIDERS = (
+    *(*_ANTHROPIC, *_OPENAI, *_GOOGLE),
+    *("OPENCODE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+    *("CEREBRAS_API_KEY", "TOGETHER_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
+    *("DASHSCOPE_API_KEY", "COHERE_API_KEY", "PERPLEXITY_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "OLLAMA_*"),
+)
+"""Variables of all model providers, for agents that can use any of them."""
+
+
+@record
+class AgentSpec:
+    """What Ralph knows about one coding agent."""
+
+    name: str
+    description: str
+    module: str = ""
+    """Module under `ralph.agents` whose `build` function makes the agent; empty if it can only be connected."""
+    env_keys: tuple[str, ...] = ()
+    """Variables it logs in to its model with: names, or patterns like `OPENAI_*`."""
+    reports_cost: bool = False
+    reports_tokens: bool = False
+    knows_default_models: bool = False
+    """Whether it accepts the model names of Ralph's default ladder."""
+    is_connectable: bool = False
+    """Whether `ralph setup` can connect it to the memory through hooks, an MCP server or a skill."""
+
+
+AGENTS: dict[str, AgentSpec] = {
+    spec.name: spec
+    for spec in (
+        AgentSpec(
+            name="command",
+            description="any program that reads a prompt on stdin and answers on stdout",
+            module="command",
+            env_keys=_ALL_PROVIDERS,
+        ),
+        AgentSpec(
+            name="rehearsal",
+            description="a playbook, for demonstrations and tests, without a model",
+            module="rehearsal",
+            reports_tokens=True,
+        ),
+        AgentSpec(
+            name="claude",
+            description="Claude Code",
+            module="claude",
+            env_keys=_ANTHROPIC,
+            reports_cost=True,
+            reports_tokens=True,
+            knows_default_models=True,
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="codex",
+            description="Codex",
+            module="codex",
+            env_keys=_OPENAI,
+            reports_tokens=True,
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="gemini",
+            description="Gemini CLI",
+            module="gemini",
+            env_keys=_GOOGLE,
+            reports_tokens=True,
+            is_connectable=True,
+        ),
+        AgentSpec(name="cursor", description="Cursor", is_connectable=True),
+        AgentSpec(
+            name="opencode",
+            description="opencode",
+            module="opencode",
+            env_keys=_ALL_PROVIDERS,
+            reports_cost=True,
+            reports_tokens=True,
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="acp",
+            description="any agent that speaks the Agent Client Protocol (ACP): set its `command`",
+            module="acp",
+            env_keys=_ALL_PROVIDERS,
+        ),
+        AgentSpec(
+            name="claude-acp",
+            description="Claude Code over ACP",
+            module="acp",
+            env_keys=_ANTHROPIC,
+            reports_cost=True,
+            reports_tokens=True,
+            knows_default_models=True,
+        ),
+        AgentSpec(name="codex-acp", description="Codex over ACP", module="acp", env_keys=_OPENAI, reports_tokens=True),
+        AgentSpec(
+            name="gemini-acp", description="Gemini CLI over ACP", module="acp", env_keys=_GOOGLE, reports_tokens=True
+        ),
+        AgentSpec(name="opencode-acp", description="opencode over ACP", module="acp", env_keys=_ALL_PROVIDERS),
+    )
+}
+RUNNABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.module)
+"""Names of the agents that `ralph run` can run."""
+CONNECTABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.is_connectable)
+"""Names of the agents that `ralph setup` can connect to the memory."""

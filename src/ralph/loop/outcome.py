@@ -1,0 +1,279 @@
+"""Outcome of an attempt, and what becomes of its task. Pure.
+
+A claimed done is never trusted: the sigil must name this task, the session must have
+finished normally, all gates and the review must have passed, and the work must have
+been merged.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.core.records import (
+    FAILED_OUTCOMES,
+    AttemptOutcome,
+    ErrorType,
+    FailureReport,
+    ResourceUsage,
+    SessionEnding,
+    TaskMetrics,
+    TaskStatus,
+    record,
+)
+from ralph.core.text import one_line, sanitize
+from ralph.loop.hats import MoveKind
+from ralph.loop.limits import add_attempt_usage, exhausted_task_limit
+from ralph.loop.options import RunOptions
+from ralph.memory.capture.statements import NO_REASON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import AgentReply, Attempt, GateResult, Sigils, SubtaskSigil, VerificationResult
+    from ralph.loop.hats import HatMove
+
+MAX_FAILURE_COUNTS = 4
+"""Number of failure counts read from the end of an output, where the summary is."""
+NO_SIGIL = "no sigil"
+
+# Outcome, error type and report category of sessions that did not finish.
+_ENDINGS = {
+    SessionEnding.CRASHED: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "crash"),
+    SessionEnding.TIMED_OUT: (AttemptOutcome.ERROR, ErrorType.TIMEOUT, "timeout"),
+    SessionEnding.WENT_SILENT: (AttemptOutcome.ERROR, ErrorType.TIMEOUT, "timeout"),
+    SessionEnding.FLOODED: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "output_flood"),
+    SessionEnding.REFUSED: (AttemptOutcome.FAILED, ErrorType.UNKNOWN, "refusal"),
+    SessionEnding.OUT_OF_TURNS: (AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "out_of_turns"),
+    SessionEnding.MODEL_FAILED: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "model_failed"),
+    SessionEnding.STOPPED: (AttemptOutcome.INTERRUPTED, None, ""),
+}
+
+# Category and error type by error text; the first match counts.
+_ERROR_PATTERNS = (
+    (
+        r"assertionerror|assert(?:ion)? failed|\bfailures?=\d|\b\d+ failed\b|(?-i:\bFAIL(?:ED)?\b)|tests? fail",
+        "test_failure",
+        ErrorType.ASSERTION_FAILURE,
+    ),
+    (
+        r"syntaxerror|indentationerror|compil\w+ (?:error|failed)|cannot find symbol|build failed",
+        "build_error",
+        ErrorType.TOOL_ERROR,
+    ),
+    (r"timed out|timeouterror|timeoutexpired|deadline exceeded", "timeout", ErrorType.TIMEOUT),
+    (r"no such file|filenotfound|modulenotfound|cannot find module|not found", "missing_file", ErrorType.TOOL_ERROR),
+    (r"permission denied|traceback|exited with|exit (?:code|status) [1-9]|error:", "tool_error", ErrorType.TOOL_ERROR),
+)
+
+
+@record
+class MergeProblem:
+    """Reason why finished work could not be merged."""
+
+    reason: str
+    files: tuple[str, ...] = ()
+    waits_for_person: bool = False
+    """Whether another attempt would not help."""
+
+
+@record
+class OutcomeContext:
+    """History and limits by which the result of an attempt is judged."""
+
+    metrics: TaskMetrics
+    """Metrics before this attempt."""
+    max_retries: int
+    run_options: RunOptions = RunOptions()
+    used: ResourceUsage = ResourceUsage()
+    """Usage of the task before this attempt."""
+    last_report: FailureReport | None = None
+    """Latest failure report of the task."""
+    may_split: bool = False
+    """Whether the agent may split the task."""
+
+
+@record
+class AttemptJudgment:
+    """Outcome of an attempt, with the reason."""
+
+    outcome: AttemptOutcome
+    reason: str = ""
+    error_type: ErrorType | None = None
+    category: str = "unknown"
+    """Category of the failure report, if the agent gave none."""
+    handed_to: str = ""
+    """Next hat, if the task is handed over."""
+    subtasks: tuple[SubtaskSigil, ...] = ()
+    """Subtasks it is split into."""
+    details: str = ""
+    """Full text of the reason, for the report."""
+    failed_check: str = ""
+    """Check that rejected finished work: "gate" or "review"."""
+
+
+@record
+class NextStatus:
+    """Status of a task after an attempt, with the reason."""
+
+    status: TaskStatus
+    reason: str = ""
+    spent_limit: str = ""
+    """Limit of the task that is used up, such as "its 3 iterations"."""
+    is_out_of_retries: bool = False
+
+
+def claims_done(task_id: str, reply: AgentReply, sigils: Sigils) -> bool:
+    """Return whether the session finished normally and claims that this task is done."""
+    return reply.ending is SessionEnding.FINISHED and task_id in sigils.done_ids
+
+
+def judge_attempt(
+    task_id: str,
+    reply: AgentReply,
+    sigils: Sigils,
+    verdict: VerificationResult,
+    move: HatMove | None = None,
+    merge_problem: MergeProblem | None = None,
+    *,
+    may_split: bool = False,
+    plans: bool = False,
+) -> AttemptJudgment:
+    """Return how the attempt ended; `move` is its hand-over, `merge_problem` what prevented the merge.
+
+    `plans` tells that splitting tasks is this hat's job, so that a split counts as done.
+    """
+    if reply.ending is not SessionEnding.FINISHED:
+        outcome, error_type, category = _ENDINGS[reply.ending]
+        reason = reply.detail or reply.ending.value
+        if reply.ending is SessionEnding.MODEL_FAILED and classify_error(reason)[1] is ErrorType.TIMEOUT:
+            error_type = ErrorType.TIMEOUT
+        return AttemptJudgment(outcome=outcome, reason=reason, error_type=error_type, category=category)
+    if task_id in sigils.done_ids and not verdict.passed:
+        return _failed_verification(verdict)
+    is_done = task_id in sigils.done_ids and (move is None or move.kind is MoveKind.DONE)
+    if sigils.subtasks and may_split and not is_done:
+        return _split(sigils.subtasks, move if plans else None)
+    if move and move.kind is MoveKind.BACK:
+        return _handed_back(move)
+    says_failed = task_id in sigils.failed_ids and task_id not in sigils.done_ids
+    if move and move.kind is MoveKind.ONWARD and not says_failed:
+        return AttemptJudgment(outcome=AttemptOutcome.DONE, handed_to=move.to)
+    if is_done:
+        return _not_merged(merge_problem) if merge_problem else AttemptJudgment(outcome=AttemptOutcome.DONE)
+    if task_id in sigils.failed_ids:
+        why = sigils.report.why if sigils.report else NO_REASON
+        category, error_type = classify_error(why)
+        return AttemptJudgment(
+            outcome=AttemptOutcome.FAILED, reason=one_line(why), error_type=error_type, category=category
+        )
+    if others := [*sigils.done_ids, *sigils.failed_ids]:
+        reason, category = f"named another task: {one_line(', '.join(others), 80)}", "wrong_task"
+    else:
+        reason, category = NO_SIGIL, "no_sigil"
+    return AttemptJudgment(
+        outcome=AttemptOutcome.BLOCKED, reason=reason, error_type=ErrorType.UNKNOWN, category=category
+    )
+
+
+def _split(parts: tuple[SubtaskSigil, ...], planned: HatMove | None) -> AttemptJudgment:
+    """Return the judgment of a split: done for a planner, which hands over the subtasks, else failed."""
+    reason = f"split into {len(parts)} subtasks"
+    if planned:
+        return AttemptJudgment(outcome=AttemptOutcome.DONE, reason=reason, handed_to=planned.to, subtasks=parts)
+    return AttemptJudgment(
+        outcome=AttemptOutcome.FAILED,
+        reason=reason,
+        error_type=ErrorType.UNKNOWN,
+        category="too_large",
+        subtasks=parts,
+    )
+
+
+def _handed_back(move: HatMove) -> AttemptJudgment:
+    return AttemptJudgment(
+        outcome=AttemptOutcome.RETRIED,
+        reason=f"handed back to the {move.to}: {one_line(move.text, 120)}",
+        error_type=ErrorType.UNKNOWN,
+        category="findings",
+        handed_to=move.to,
+        details=move.text,
+    )
+
+
+def _not_merged(merge_problem: MergeProblem) -> AttemptJudgment:
+    return AttemptJudgment(
+        outcome=AttemptOutcome.RETRIED,
+        reason=one_line(merge_problem.reason.partition("\n")[0], 200),
+        error_type=ErrorType.TOOL_ERROR,
+        category="not_merged" if merge_problem.waits_for_person else "merge_conflict",
+        details=merge_problem.reason,
+    )
+
+
+def _failed_verification(verdict: VerificationResult) -> AttemptJudgment:
+    failed = next((gate for gate in verdict.gates if not gate.passed), None)
+    if failed is None:
+        reason = verdict.review.reason if verdict.review else ""
+        return AttemptJudgment(
+            outcome=AttemptOutcome.RETRIED,
+            reason=f"the verification failed: {one_line(reason, 160)}",
+            error_type=ErrorType.ASSERTION_FAILURE,
+            category="verification" if verdict.review and verdict.review.has_verdict else "not_verified",
+            details=reason,
+            failed_check="review",
+        )
+    # A timeout counts more than the output before it.
+    category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else classify_error(failed.output)
+    return AttemptJudgment(
+        outcome=AttemptOutcome.RETRIED,
+        reason=f"{gate_failure_prefix(failed.command)}{most_informative_line(failed)}",
+        error_type=error_type,
+        category=category if category != "unknown" else "gate_failure",
+        failed_check="gate",
+    )
+
+
+def most_informative_line(gate: GateResult) -> str:
+    """Return the most informative line of a failed gate's output, or how it ended."""
+    lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
+    line = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
+    return one_line(sanitize(line), 160)
+
+
+def classify_error(text: str) -> tuple[str, ErrorType]:
+    """Return the category and the error type of an error text."""
+    for pattern, category, error_type in _ERROR_PATTERNS:
+        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return category, error_type
+    return "unknown", ErrorType.UNKNOWN
+
+
+def count_failing_checks(output: str) -> int:
+    """Return the number of failed checks stated in a gate's output, or 0 if there is none."""
+    counted = re.findall(r"\b(\d{1,6}) (?:failed|failing|failures?)\b|\bfailures=(\d{1,6})|\berrors=(\d{1,6})", output)
+    return sum(int(number) for found in counted[-MAX_FAILURE_COUNTS:] for number in found if number)
+
+
+def next_status(
+    judgment: AttemptJudgment, attempt: Attempt, context: OutcomeContext, merge_problem: MergeProblem | None
+) -> NextStatus:
+    """Return what becomes of the task after an attempt."""
+    failures = context.metrics.failures_since_reset + 1
+    if judgment.outcome is AttemptOutcome.DONE and not judgment.handed_to:
+        return NextStatus(status=TaskStatus.DONE)
+    if judgment.subtasks or judgment.outcome is AttemptOutcome.INTERRUPTED or attempt.excused:
+        return NextStatus(status=TaskStatus.PENDING)
+    if merge_problem and merge_problem.waits_for_person:
+        return NextStatus(status=TaskStatus.BLOCKED, reason=f"waits for a person: {judgment.reason}")
+    if spent := exhausted_task_limit(context.run_options, add_attempt_usage(context.used, attempt)):
+        reason = f"has used up {spent}, waits for a person; last: {judgment.reason or attempt.outcome}"
+        return NextStatus(status=TaskStatus.BLOCKED, reason=reason, spent_limit=spent)
+    if judgment.outcome in FAILED_OUTCOMES and failures > context.max_retries:
+        reason = f"failed {failures} times, waits for a person; last: {judgment.reason}"
+        return NextStatus(status=TaskStatus.BLOCKED, reason=reason, is_out_of_retries=True)
+    return NextStatus(status=TaskStatus.PENDING)
+
+
+def gate_failure_prefix(command: str) -> str:
+    """Return the beginning of the reason of an attempt whose gate failed."""
+    return f"the gate `{one_line(command, 80)}` failed: "
