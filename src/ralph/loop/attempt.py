@@ -198,16 +198,16 @@ class AttemptRunner:
 
     def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
-        attempts, task, options = self._store.attempts, self._task, self._context.run_options
+        store, task, options = self._store, self._task, self._context.run_options
         failed, limited = self._metrics.consecutive_failures, has_task_limits(options)
         reports = (
-            self._context.with_retries(lambda: failures.latest(1, task=task.id), is_settling=True) if failed else []
+            self._context.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True) if failed else []
         )
         return OutcomeContext(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
             run_options=options,
-            used=self._context.with_retries(lambda: stats.usage_of_task(task), is_settling=True)
+            used=self._context.with_retries(lambda: store.stats.usage_of_task(task), is_settling=True)
             if limited
             else ResourceUsage(),
             last_report=reports[0] if reports else None,

@@ -7,7 +7,8 @@ import json
 import os
 import re
 
-from ralph.core.text import clean, redact
+from ralph.core.redaction import redact
+from ralph.core.text import clean
 from ralph.loop.progress import ProgressEvent, ignore_output_errors, progress_event
 from ralph.loop.run_log import (
     HEADER,

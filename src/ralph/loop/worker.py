@@ -69,7 +69,7 @@ class Worker:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
         context = self._context
         with self._heartbeat, closing(self):
-            self._last_event = context.with_retries(self._store.memories.last_event_seq)
+            self._last_event = context.with_retries(self._store.memories.history.last_event_seq)
             while (ending := self._reason_to_end()) is None:
                 context.sync_memories(self._store, skip_if_recent=True)
                 self._announce_memories()
@@ -88,7 +88,7 @@ class Worker:
                     context.with_retries(self.release_dead_claims)
                 if ending is not None:
                     return ending
-        if ending.is_limit and not context.with_retries(self._store.tasks.has_unfinished):
+        if ending.is_limit and not context.with_retries(self._store.tasks.progress.has_unfinished):
             return RunEnding.COMPLETE
         return ending
 
@@ -158,7 +158,7 @@ class Worker:
 
     def _announce_memories(self) -> None:
         """Announce memories that others have added since the last iteration."""
-        events = self._context.with_retries(lambda: self._store.memories.events(self._last_event, MAX_MEMORY_EVENTS))
+        events = self._context.with_retries(lambda: self._store.memories.history.since(self._last_event, MAX_MEMORY_EVENTS))
         if not events:
             return
         self._last_event = events[-1].seq
@@ -179,8 +179,8 @@ class Worker:
             if task.status is TaskStatus.DONE:
                 return finished
             return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
-        pending = len(tasks.with_status(TaskStatus.PENDING))
-        claimed = tasks.claimed()
+        pending = len(tasks.progress.with_status(TaskStatus.PENDING))
+        claimed = tasks.claims.claimed()
         others = self._context.worker_names - {self._worker}
         if not self._options.stays and not any(task.claimed_by in others for task in claimed):
             if not tasks.progress.has_unfinished():
