@@ -14,13 +14,13 @@ import pytest
 from ralph.core.records import record
 from ralph.project import Project
 from ralph.web import app, auth
-from ralph.web.api import ENDPOINTS, STREAMS
+from ralph.web.api import ENDPOINTS
 from ralph.web.endpoints import EndpointGroup
+from ralph.web.events import EVENTS_PATH
 from ralph.web.pages import PAGES
 from ralph.web.problems import PROBLEM_TYPE
 from ralph.web.rendering import STATIC
-from ralph.web.server import token_path
-from ralph.web.tokens import derive_secret, load_or_create_token
+from ralph.web.tokens import derive_secret, load_or_create_token, token_path
 from tests.web.asking import Asking, Said, Served
 
 Headers = dict[str, str | None]
@@ -37,7 +37,7 @@ class Door:
 
     @property
     def is_for_program(self) -> bool:
-        return self.path.startswith("/api/") and self.path != "/api/docs"
+        return auth.is_program_path(self.path)
 
 
 def _filled(path: str) -> str:
@@ -47,7 +47,8 @@ def _filled(path: str) -> str:
 FILES = [f"/static/{file.relative_to(STATIC)}" for file in sorted(STATIC.rglob("*")) if file.is_file()]
 DOORS = [
     *(Door(method=call.method, path=_filled(call.path), takes_body=bool(call.body)) for call in ENDPOINTS),
-    *(Door(method="GET", path=_filled(stream.path), is_stream=True) for stream in STREAMS),
+    Door(method="GET", path=EVENTS_PATH, is_stream=True),
+    Door(method="POST", path=auth.MCP_PATH),
     *(Door(method="GET", path=_filled(page.path)) for page in PAGES),
     *(Door(method="GET", path=path) for path in (*FILES, "/api/openapi.json", "/nowhere", "/api/nowhere", "/static/x")),
 ]
@@ -458,18 +459,6 @@ def test_a_huge_body_in_pieces_is_cut_off(served_once: Served) -> None:
     assert lives(served_once)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(served_once: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "BODY_TIMEOUT", 0.05)
-    lines = ("Content-Type: application/json", "Content-Length: 100")
-    for door in WRITES:
-        if door.takes_body:
-            status, answer = raw(served_once, head(served_once, door, *lines), b"{", end=b"}")
-            assert status == 408, door
-            assert b"request-timeout" in answer
-
-    assert lives(served_once)
-
-
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -590,7 +579,7 @@ def test_a_fault_of_ours_tells_nothing_of_it(
     def fault(project: Project) -> str:
         raise ZeroDivisionError("the secret of the house")
 
-    monkeypatch.setattr(app, "CALLS", (*calls.all, *ENDPOINTS))
+    monkeypatch.setattr(app, "ENDPOINTS", (*calls.all, *ENDPOINTS))
     server = Served(Path(project.directory), project)
     try:
         said = server.ask("GET", "/api/fault")

@@ -18,9 +18,9 @@ import pytest
 
 from ralph.core.errors import RalphError
 from ralph.project import Project
-from ralph.web import server
-from ralph.web.api import STREAMS
-from ralph.web.server import WebServer, token_path
+from ralph.web.events import EVENTS_PATH
+from ralph.web.server import WebServer
+from ralph.web.tokens import token_path
 from ralph.workspace import FOLDER, init_project
 from tests.cli.ran import run
 from tests.postgres import Server as Postgres
@@ -69,12 +69,10 @@ def test_a_signal_ends_it_at_once(project: Project, how: signal.Signals) -> None
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once_while_somebody_listens(project: Project, how: signal.Signals) -> None:
-    assert STREAMS
-
     with (
         ServedApart(project.root) as server,
-        server.stream(STREAMS[0].path) as one,
-        server.stream(STREAMS[0].path) as two,
+        server.stream(EVENTS_PATH) as one,
+        server.stream(EVENTS_PATH) as two,
     ):
         assert (one.status, two.status) == (200, 200)
         seconds, code, rest = server.end(how)
@@ -111,24 +109,6 @@ def test_an_agent_is_not_told_the_token(
     ran = run(capsys, project.root, "serve", "--print-token")
 
     assert (ran.code, ran.out) == (2, "")
-
-
-def test_who_says_nothing_loses_the_connection(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "REQUEST_HEAD_TIMEOUT", 0.3)
-    one = Served(project.root, project)
-    try:
-        address = ("127.0.0.1", one.port)
-        with socket.create_connection(address, 5) as silent, socket.create_connection(address, 5) as half:
-            half.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-
-            assert (silent.recv(1), half.recv(1)) == (b"", b"")
-        with one.stream(STREAMS[0].path) as stream:
-            time.sleep(0.6)
-            assert stream.status == 200
-            one.project.tasks.add("Something to tell")
-            assert stream.readline()
-    finally:
-        one.close()
 
 
 def test_an_answer_on_a_connection_that_is_kept_is_sent_at_once(served: Served) -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ralph.project import Project
 
-    Act = Callable[..., Any]
-
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -64,7 +62,7 @@ class Endpoint:
 
     method: str
     path: str
-    handler: Act
+    handler: Callable[..., Any]
     tag: str
     status: int
     """HTTP status on success."""
@@ -114,24 +112,26 @@ class EndpointGroup:
         """Register a function for DELETE on a path."""
         return self._add("DELETE", path, 200)
 
-    def _add(self, method: str, path: str, status: int, gives: Any = None, or_text: bool = False) -> Callable[[F], F]:
-        def add(act: F) -> F:
-            hints = get_type_hints(act, include_extras=True)
+    def _add(
+        self, method: str, path: str, status: int, response_type: Any = None, may_be_text: bool = False
+    ) -> Callable[[F], F]:
+        def add(handler: F) -> F:
+            hints = get_type_hints(handler, include_extras=True)
             self.all.append(
                 Endpoint(
                     method=method,
                     path=path,
-                    handler=act,
+                    handler=handler,
                     tag=self.tag,
                     status=status,
                     path_parameters=path_parameter_names(path),
                     query=hints.get("query"),
                     body=hints.get("body"),
-                    response_type=gives or hints["return"],
-                    may_be_text=or_text,
+                    response_type=response_type or hints["return"],
+                    may_be_text=may_be_text,
                 )
             )
-            return act
+            return handler
 
         return add
 
@@ -170,9 +170,9 @@ def parse_body(kind: type[RequestBody], raw: bytes) -> RequestBody:
     return _validated(kind, lambda: msgspec.json.decode(raw, type=kind))
 
 
-def _validated(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
+def _validated(kind: type[msgspec.Struct], parse: Callable[[], T]) -> T:
     try:
-        return read()
+        return parse()
     except msgspec.ValidationError as error:
         raise InvalidValueError(validation_message(kind, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -189,19 +189,6 @@ def _is_list(kind: Any) -> bool:
 
 
 # --- responses ------------------------------------------------------------------------
-
-
-def call_endpoint(
-    call: Endpoint, project: Project, path: Sequence[str], query: QueryParams | None, body: RequestBody | None
-) -> bytes | ResponseChunk:
-    """Call an endpoint and return the response as JSON, or its first piece."""
-    arguments: dict[str, Any] = {}
-    if call.query:
-        arguments["query"] = query
-    if call.body:
-        arguments["body"] = body
-    result = call.handler(project, *path, **arguments)
-    return result if isinstance(result, ResponseChunk) else encode_json(result)
 
 
 def encode_json(value: object) -> bytes:

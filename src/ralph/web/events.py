@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ralph.core.errors import RalphError
@@ -24,7 +23,6 @@ from ralph.store.database import MEMORY_FEED, RUN_FEED
 from ralph.web.endpoints import QueryParams, encode_json, parse_query
 from ralph.web.problems import InvalidValueError, RequestRejected
 from ralph.web.schemas import MemoryHistoryEvent, PublicMemory, memory_history_event, public_memory
-from ralph.web.streams import EventStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     Cursor = tuple[int, int]
     """Numbers of the last memory event and the last run or task event a client has seen."""
 
+EVENTS_PATH = "/api/events"
 MAX_STREAM_CLIENTS = 64
 """Maximum number of connected clients."""
 EVENT_PAGE_SIZE = 200
@@ -148,7 +147,6 @@ class EventFeed:
         """Event that is set, and replaced by a new one, when there may be new events."""
         self._threads = threads
         self._clients: set[asyncio.Task[None]] = set()
-        self._reads: dict[Cursor, asyncio.Task[EventPage]] = {}
         self._read_slots = asyncio.Semaphore(MAX_STREAM_READERS)
         self._watcher: _Watcher | None = None
 
@@ -156,7 +154,7 @@ class EventFeed:
         """Reject another client if there are too many or the server is shutting down.
 
         Raises:
-            Refused: If no more clients are accepted.
+            RequestRejected: If no more clients are accepted.
         """
         if self.is_ended or len(self._clients) >= MAX_STREAM_CLIENTS:
             raise RequestRejected(
@@ -184,26 +182,12 @@ class EventFeed:
         return parse_event_id(last_event_id) if last_event_id else await self._threads.use(latest_cursor)
 
     async def page(self, cursor: Cursor) -> EventPage:
-        """Return the page after a cursor; clients at the same cursor share one read."""
-        pending = self._reads.get(cursor)
-        if pending is None:
-            pending = self._reads[cursor] = asyncio.create_task(self._read(cursor))
-            pending.add_done_callback(lambda done: self._discard_read(cursor, done))
-        return await asyncio.shield(pending)
-
-    async def _read(self, cursor: Cursor) -> EventPage:
+        """Return the page after a cursor."""
         async with self._read_slots:
             return await self._threads.use(lambda project: read_events(project, cursor))
 
-    def _discard_read(self, cursor: Cursor, done: asyncio.Task[EventPage]) -> None:
-        if self._reads.get(cursor) is done:
-            del self._reads[cursor]
-        if not done.cancelled():
-            done.exception()  # mark as retrieved: perhaps no client waits for it anymore
-
     def _wake(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()
-        self._reads = {}  # reads already under way may miss the new events
         changed.set()
 
     def close(self) -> None:
@@ -224,7 +208,7 @@ class _Watcher(threading.Thread):
         self._loop = loop
         self._wake = wake
         self._ended = threading.Event()
-        self._opened = ProjectHandle(root)
+        self._handle = ProjectHandle(root)
         self._project: Project | None = None
         self._watch: ChangeWatch | None = None
 
@@ -236,7 +220,7 @@ class _Watcher(threading.Thread):
                 self.is_wanted.wait()
                 continue
             try:
-                watch = self._opened.call_with_project(self._ensure_watch)
+                watch = self._handle.call_with_project(self._ensure_watch)
             except RalphError:
                 self._ended.wait(POLL_INTERVAL)  # then retry
             else:
@@ -261,7 +245,7 @@ class _Watcher(threading.Thread):
 
     def _release(self) -> None:
         self._close_watch()
-        self._opened.close()
+        self._handle.close()
 
     def _close_watch(self) -> None:
         watch, self._watch, self._project = self._watch, None, None
@@ -344,13 +328,10 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _open_stream(request: Request) -> Response:
+async def open_stream(request: Request, feed: EventFeed) -> Response:
     """Start an event stream."""
-    if request.method != "GET":
-        raise HTTPException(405, headers={"allow": "GET"})
     query = parse_query(EventsQuery, request.query_params.multi_items())
     assert isinstance(query, EventsQuery)
-    feed: EventFeed = request.app.state.feed
     feed.check_capacity()
     # A reconnecting browser repeats the original URL; the header has the last event it saw.
     cursor = await feed.start_cursor(request.headers.get("last-event-id") or query.since)
@@ -358,7 +339,7 @@ async def _open_stream(request: Request) -> Response:
     return _EventStreamResponse(feed, cursor)
 
 
-_OPERATION: dict[str, Any] = {
+EVENTS_OPERATION: dict[str, Any] = {
     "operationId": "listen",
     "summary": "Stream events of memories, runs and tasks as server-sent events.",
     "description": (
@@ -388,7 +369,6 @@ _OPERATION: dict[str, Any] = {
         "default": {"$ref": "#/components/responses/Problem"},
     },
 }
-
-STREAM = EventStream(
-    path="/api/events", open=_open_stream, description=_OPERATION, event_types=(MemoryStreamEvent, RunUpdate)
-)
+"""OpenAPI operation, which cannot be generated from types."""
+EVENT_TYPES = (MemoryStreamEvent, RunUpdate)
+"""Types of the event data."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from ralph.integrations.mcp.tools import TOOLS, Tool
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
-from ralph.web.mcp import McpHttpServer
 from tests.integrations.mcp.asking import Json, Served, called, error_of, request, tool_call
 
 HALF = "a\ud83d"
@@ -77,25 +74,6 @@ def test_half_of_a_character_is_refused_in_every_argument_and_the_server_goes_on
     assert (err, code) == ("", 0)
     assert not project.memory.list(MemoryFilter())
     assert not project.tasks.list()
-
-
-def test_half_of_a_character_is_refused_over_http_as_well(project: Project, served: McpHttpServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", served.server_address[1], timeout=20)
-    headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
-
-    def ask(message: Json) -> Json:
-        connection.request("POST", "/mcp", json.dumps(message), headers)
-        found: Json = json.loads(connection.getresponse().read())
-        return found
-
-    answers = [ask(call) for call in half_calls()]
-    others = [ask(one) for one in OTHERS]
-    connection.close()
-
-    assert all(said.endswith("contains an unpaired surrogate.") for said in refusals(answers))
-    assert len(refusals(answers)) == len(TEXTS)
-    assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
-    assert not project.memory.list(MemoryFilter())
 
 
 def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: ProjectHandle) -> None:

@@ -210,9 +210,9 @@ def test_nothing_else_gets_into_its_output(project: Project, monkeypatch: pytest
     (project.root / "sitecustomize.py").write_text(
         "import ralph.project as p, os\n"
         "was = p.Project.open.__func__\n"
-        "def noisy(cls, start):\n"
+        "def noisy(cls, start, **more):\n"
         "    print('stray'); os.system('echo child')\n"
-        "    return was(cls, start)\n"
+        "    return was(cls, start, **more)\n"
         "p.Project.open = classmethod(noisy)\n"
     )
     with Served(project.root, PYTHONPATH=str(project.root)) as served:

@@ -9,7 +9,7 @@ from typing import Any
 from ralph.core.records import record
 from ralph.project import Project
 from ralph.web.openapi import openapi_document
-from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.page import PageView
 from ralph.web.tokens import DEFAULT_SERVE_PORT
 
 EXAMPLE_URL = f"http://127.0.0.1:{DEFAULT_SERVE_PORT}"
@@ -17,8 +17,6 @@ MAX_SHOWN_LIMIT = 1_000_000
 """Magnitude above which a limit is not shown."""
 MAX_SHOWN_ENUM_VALUES = 12
 """Maximum number of enum values shown."""
-
-pages = PageGroup()
 
 
 @record
@@ -68,7 +66,6 @@ class ApiSchema:
     """Type, if the schema is not an object."""
 
 
-@pages.page("/api/docs")
 def show_docs(project: Project) -> PageView:
     """Show the API reference."""
     groups, shapes = api_reference()

@@ -16,7 +16,7 @@ from ralph.project import Project
 from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project, valid_id
 from ralph.web.api.memories import CursorPart
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.page import PageView
 from ralph.web.paging import decode_cursor, encode_cursor
 from ralph.web.rendering import state_words
 from ralph.web.schemas import PublicMemory, public_memory
@@ -30,8 +30,6 @@ MEMORIES_PER_PAGE = 50
 """Number of memories on a page."""
 MAX_TASK_CHOICES = 300
 """Maximum number of tasks offered in a menu."""
-
-pages = PageGroup()
 
 
 class MemoriesPageQuery(MemoryFilters):
@@ -80,7 +78,6 @@ class HistoryEntry:
 # --- list -------------------------------------------------------------------------------
 
 
-@pages.page("/memories")
 def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
     """Show matching memories, best or newest first."""
     here = selected_project(project, query.project or SERVED_PROJECT)
@@ -153,7 +150,6 @@ def _set_parameters(query: MemoriesPageQuery) -> dict[str, Any]:
 # --- one --------------------------------------------------------------------------------
 
 
-@pages.page("/memories/{id}")
 def show_memory_page(project: Project, id: str, query: MemoryPageQuery) -> PageView:
     """Show a memory with its confidence over time, history and use."""
     here = selected_project(project, query.project or SERVED_PROJECT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ralph.core.paging import Page
 from ralph.core.records import MemoryState, TaskStatus, record
 from ralph.project import Project
-from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.page import PageView
 from ralph.web.pages.sentences import run_command
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ HOLDOUT_OPTION = "--holdout 0.1"
 INTERVAL_PADDING = 0.12
 """Space on both sides of an interval, as a fraction of the scale."""
 
-pages = PageGroup()
-
 
 @record
 class IntervalBar:
@@ -39,7 +37,6 @@ class IntervalBar:
     zero: float
 
 
-@pages.page("/")
 def show_overview(project: Project) -> PageView:
     """Show runs, success, cost, memories and the impact of memory."""
     project.files.check()

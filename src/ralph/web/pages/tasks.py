@@ -11,8 +11,8 @@ from ralph.core.records import TaskStatus, record, replace
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
-from ralph.web.page_routes import PageGroup, PageView
 from ralph.web.pages.links import page_url
+from ralph.web.pages.page import PageView
 from ralph.web.pages.sentences import run_command
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
@@ -49,8 +49,6 @@ _FILTERS_BY_LOOK: dict[str, dict[str, Any]] = {
 _LOOKS_BY_STATUS = {"": tuple(_FILTERS_BY_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
 STATUS_FILTERS = (*TaskStatus, "ready", "waiting")
 """Values of the status filter; ready and waiting tasks are both pending."""
-
-pages = PageGroup()
 
 
 class TasksPageQuery(QueryParams):
@@ -95,7 +93,6 @@ class AttemptRow:
     """Directly preceding attempts that failed identically."""
 
 
-@pages.page("/tasks")
 def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
     """Show the tasks with their status and dependencies."""
     if query.status and query.status not in STATUS_FILTERS:
@@ -148,7 +145,6 @@ def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
     )
 
 
-@pages.page("/tasks/{id}")
 def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
     """Show a task with its attempts and the prompt of the next one."""
     view = project.tasks.get(id)
