@@ -51,6 +51,15 @@ class Said:
         return self.json if self.kind.endswith("json") and self.body else self.text
 
 
+def refused(response: tuple[int, Any], status: int, *words: str) -> None:
+    """Check the problem in a response: its status, and its code or a name in its detail for each word."""
+    assert response[0] == status, response
+    problem = response[1]
+    for word in words:
+        assert word == problem["code"] or word in problem["detail"], problem
+    assert " --" not in problem["detail"], "options of the command line mean nothing over HTTP"
+
+
 class Asking:
     """What a server can be asked, under its address and with its token."""
 
@@ -150,7 +159,7 @@ class ServedApart(Asking):
         )
         assert self.process.stdout
         self.lines: list[str] = []
-        while not any("/api" in line for line in self.lines) and (line := self.process.stdout.readline()):
+        while not any("/mcp" in line for line in self.lines) and (line := self.process.stdout.readline()):
             self.lines.append(line)
         link = re.search(r"http://\S+/\?token=(\S+)", "".join(self.lines))
         address = re.search(r"(http://\S+)/api,", "".join(self.lines))

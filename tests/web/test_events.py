@@ -86,7 +86,8 @@ def test_a_change_by_another_process_is_told_within_a_second(served: Served) -> 
 
 
 def test_a_memory_written_into_the_file_is_told(served: Served) -> None:
-    served.project.memory.add("Something that is there already.")
+    with served.project.synced() as project:
+        project.memory.add("Something that is there already.")
     path = Path(served.project.directory) / ".agent" / "memories.md"
     assert path.exists()
     with served.stream(PATH) as stream:

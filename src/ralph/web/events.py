@@ -330,6 +330,8 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 async def open_stream(request: Request, feed: EventFeed) -> Response:
     """Start an event stream."""
+    if request.method != "GET":  # HEAD would never end
+        raise RequestRejected(405, f"{request.method} is not supported here.", {"allow": "GET"})
     query = parse_query(EventsQuery, request.query_params.multi_items())
     assert isinstance(query, EventsQuery)
     feed.check_capacity()

@@ -155,5 +155,7 @@ def _is_record(kind: Any) -> bool:
 @cache
 def _names() -> dict[str, Any]:
     """Return names in annotations that their modules import only for type checking."""
-    modules = (collections.abc, stuck, stats, records, lift)
-    return {**{name: value for module in modules for name, value in vars(module).items()}, "Row": dict[str, Any], "Any": Any}
+    names: dict[str, Any] = {"Row": dict[str, Any], "Any": Any}
+    for module in (collections.abc, stuck, stats, records, lift):
+        names |= vars(module)
+    return names

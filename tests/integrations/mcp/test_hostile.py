@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.integrations.mcp.protocol import encode_response, handle_message, parse_message
-from ralph.integrations.mcp.tools import TOOLS, Tool
+from ralph.integrations.mcp.tool import Tool
+from ralph.integrations.mcp.tools import TOOLS
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -19,7 +20,7 @@ HALF = "a\ud83d"
 """What a client sends that has cut a text in the middle of a character."""
 TEXTS = [
     (tool, name)
-    for tool in TOOLS
+    for tool in TOOLS.values()
     for name, schema in tool.properties.items()
     if schema["type"] == "string" or schema.get("items", {}).get("type") == "string"
 ]
@@ -149,7 +150,7 @@ def test_any_arguments_get_an_answer_of_any_tool(opened: ProjectHandle, project:
         called(opened, "add_task", title="First", body="A body.", priority=1)
         called(opened, "remember", content="The parser wants tabs.", tags=["parser"])
     known = [project.tasks.list()[0].id, project.memory.list(MemoryFilter())[0].id]
-    tool = data.draw(st.sampled_from(TOOLS))
+    tool = data.draw(st.sampled_from(list(TOOLS.values())))
     must = {name: _values(tool.properties[name], known) for name in tool.required}
     may = {name: _values(schema, known) for name, schema in tool.properties.items() if name not in must}
     arguments = data.draw(st.fixed_dictionaries(must, optional=may))
@@ -170,7 +171,7 @@ def test_any_address_gets_an_answer(opened: ProjectHandle, end: str, kind: str) 
     assert found["error"]["message"]
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_a_nul_in_any_text_is_answered(opened: ProjectHandle, tool: Tool) -> None:
     for name, schema in tool.properties.items():
         if schema["type"] == "integer":

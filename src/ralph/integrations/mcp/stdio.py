@@ -56,11 +56,11 @@ def _take_over_streams() -> tuple[int, int]:
 class StdioServer:
     """Server for one client connected by two pipes."""
 
-    def __init__(self, opened: ProjectHandle, into: int, out: int) -> None:
+    def __init__(self, handle: ProjectHandle, into: int, out: int) -> None:
         from queue import SimpleQueue
         from threading import Lock
 
-        self._opened = opened
+        self._project = handle
         self._into = into
         self._out = out
         self._lock = Lock()
@@ -80,7 +80,7 @@ class StdioServer:
             while (message := self._next()) is not None:
                 self._handle(message)
         finally:
-            self._opened.close()
+            self._project.close()
 
     def _next(self) -> object:
         """Return the next message, releasing store resources if none arrives for a while."""
@@ -89,12 +89,12 @@ class StdioServer:
         try:
             return self._queue.get(timeout=STDIO_IDLE_TIMEOUT)
         except Empty:
-            self._opened.release()
+            self._project.release()
             return self._queue.get()
 
     def _handle(self, message: object) -> None:
         id = request_id(message)
-        response = None if id in self._cancelled else handle_message(message, self._opened)
+        response = None if id in self._cancelled else handle_message(message, self._project)
         with self._lock:
             is_cancelled = id in self._cancelled
             self._cancelled.discard(id)
@@ -150,14 +150,14 @@ class StdioServer:
             return
         try:
             message = parse_message(line)
-        except JsonRpcError as fault:
-            self._send(error_response(fault))
+        except JsonRpcError as error:
+            self._send(error_response(error))
             return
         method = message.get("method") if isinstance(message, dict) else None
         if method == CANCELLED_NOTIFICATION:
             self._cancel(message)
         elif method == "ping" or message is None:  # None in the queue marks the end of input
-            self._send(handle_message(message, self._opened))
+            self._send(handle_message(message, self._project))
         else:
             if (id := request_id(message)) is not None:
                 self._pending.add(id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, field
 
@@ -10,6 +10,8 @@ from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TITLE_LENGTH
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
+from ralph.memory.lifecycle.staging import STATUSES
+from ralph.memory.recall.rankers import PROFILES
 from ralph.memory.validation import check_type, parse_date
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -25,7 +27,14 @@ MAX_FILTER_VALUES = 50
 MAX_DATE_CHARS = 100
 """Maximum length of a date, in characters."""
 
-StateName = Literal["staged", "active", "rejected", "superseded", "pruned", "quarantined", "all"]
+if TYPE_CHECKING:
+    StateName = str
+    RankerName = str
+    LearningStatus = str
+else:  # the names come from the registries, which type checkers cannot evaluate
+    StateName = Literal[(*map(str, MemoryState), "all")]
+    RankerName = Literal[tuple(PROFILES)]
+    LearningStatus = Literal[(*STATUSES, "all")]
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Content = Annotated[str, Meta(max_length=MAX_BODY_LENGTH)]
 Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]

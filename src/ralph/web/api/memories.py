@@ -9,7 +9,6 @@ from msgspec import Meta, Struct, field
 from ralph.core.text import count_tokens
 from ralph.memory.maintenance import Removal
 from ralph.memory.recall.prime import render_primer
-from ralph.memory.recall.rankers import PROFILES
 from ralph.memory.validation import days_ago
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -18,6 +17,7 @@ from ralph.web.api.filters import (
     Content,
     Files,
     MemoryFilters,
+    RankerName,
     Tags,
     Title,
     TypeName,
@@ -29,7 +29,6 @@ from ralph.web.api.filters import (
 )
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
 from ralph.web.paging import Cursor, Limit, encode_cursor, page_of
-from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
     AddedMemory,
     MemoryHit,
@@ -62,7 +61,7 @@ class MemorySearchQuery(MemoryFilters):
 
     q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
     task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
-    ranker: Annotated[str, Meta(description=f"Ranking profile: {', '.join(PROFILES)}.")] = ""
+    ranker: Annotated[RankerName | None, Meta(description="Ranking formula. Default: the hybrid one.")] = None
     limit: Limit = 50
 
 
@@ -101,11 +100,9 @@ def search_memories(project: Project, name: str, query: MemorySearchQuery) -> Li
     With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
     target = selected_project(project, name)
-    if query.ranker and query.ranker not in PROFILES:
-        raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
     task = valid_id("Task", query.task) or None
     found = target.memory.search(
-        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker, task_id=task
+        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker or "", task_id=task
     )
     return Listing([memory_hit(one) for one in found])
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
 from ralph.project import Project
-from ralph.store.memories import ChangeResult
+from ralph.store.memories import ChangeResult, is_change_id
 from ralph.web.api.filters import (
     Confidence,
     Content,
@@ -60,9 +61,9 @@ class MemoryEdit(RequestBody):
 def apply_edit(edit: Callable[..., ChangeResult], id: str, body: MemoryEdit) -> ChangedMemory:
     """Apply an edit with the given function and return the changed memory."""
     changes: dict[str, Any] = {
-        "body": body.content,
+        "content": body.content,
         "title": body.title,
-        "kind": body.type,
+        "type": body.type,
         "tags": body.tags,
         "files": body.file_refs,
         "confidence": body.confidence,
@@ -140,13 +141,19 @@ def undo_memory(project: Project, id: str, query: ProjectQuery, body: UndoOption
 
     To revert a change just made, pass its `event` as `only`: nothing is reverted if there was a later change.
     """
+    if is_change_id(id):
+        raise NotFoundError("Memory", id)
+    if body.to is not None and body.only is not None:
+        raise InvalidValueError("Set only one of to and only.")
     return public_memory(selected_project(project, query.project).memory.undo(id, to=body.to, only=body.only)[0])
 
 
 @calls.post("/api/changes/{id}/undo")
 def undo_change(project: Project, id: str, query: ProjectQuery) -> UndoResult:
     """Undo all changes made together, such as an import or a cleanup."""
-    undone = selected_project(project, query.project).memory.undo(valid_id("Change", id))
+    if not is_change_id(id):
+        raise NotFoundError("Change", id)
+    undone = selected_project(project, query.project).memory.undo(id)
     return UndoResult(count=len(undone), items=[public_memory(one) for one in undone[:MAX_UNDONE_SHOWN]])
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
 from ralph.memory.lifecycle.staging import pending_reason, staging_status
 from ralph.project import Project
 from ralph.store.memories import AddResult
-from ralph.web.api.filters import Content, Reason, valid_id
+from ralph.web.api.filters import Content, LearningStatus, Reason, valid_id
 from ralph.web.api.memories import CursorPart
 from ralph.web.api.memory import MemoryEdit, apply_edit
 from ralph.web.endpoints import EndpointGroup, Listing, RequestBody
@@ -23,8 +23,6 @@ MAX_PROMOTED_IDS = 1_000
 """Maximum number of learnings in a request."""
 MAX_STATE_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
-
-LearningStatus = Literal["pending", "validated", "rejected", "quarantined", "all"]
 
 
 class LearningsQuery(PagedQuery):

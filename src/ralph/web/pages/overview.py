@@ -46,7 +46,6 @@ def show_overview(project: Project) -> PageView:
     lift = project.stats.lift()
     runs = project.stats.runs()[::-1]
     memory = project.stats.memory()
-    command = run_command(project)
     return PageView(
         template="overview.html",
         values={
@@ -60,8 +59,8 @@ def show_overview(project: Project) -> PageView:
             "runs": runs,
             "memory": memory,
             "lift": lift,
-            "lift_says": lift.says.replace(f"ralph run {HOLDOUT_OPTION}", f"`{command} {HOLDOUT_OPTION}`"),
-            "run_command": command,
+            "run_command": run_command(project),
+            "holdout_option": HOLDOUT_OPTION,
             "bar": _bar(lift),
             "measures": [_measure_fields(one) for one in lift.measures],
             "figures": {

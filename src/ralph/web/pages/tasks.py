@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import TaskStatus, record, replace
+from ralph.core.records import Attempt, FailureReport, Task, TaskStatus, record, replace
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
@@ -19,9 +19,6 @@ from ralph.web.problems import InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from ralph.core.paging import Page, ResultList
-from ralph.core.records import Attempt, FailureReport, Task
 
 MAX_GRAPH_TASKS = 500
 """Maximum number of tasks in the graph; the oldest done ones are left out first."""
@@ -138,7 +135,7 @@ def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
                 {task.id for task in drawn if _matches(task, query.status, ready)},
             ),
             "left_out": max(0, in_scope - len(drawn)),
-            "view_box": f"{-GRAPH_MARGIN} {-GRAPH_MARGIN} {drawing.width + 2 * GRAPH_MARGIN:.0f} {drawing.height + 2 * GRAPH_MARGIN:.0f}",
+            "view_box": _view_box(drawing),
             "box_width": NODE_WIDTH,
             "box_height": NODE_HEIGHT,
         },
@@ -262,6 +259,11 @@ def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
         if task.status is TaskStatus.DONE and not task.needs and not task.parent_id and task.id not in linked
     }
     return [task for task in tasks if task.id not in alone] if len(alone) > MAX_UNLINKED_DONE_TASKS else list(tasks)
+
+
+def _view_box(drawing: GraphLayout) -> str:
+    width, height = drawing.width + 2 * GRAPH_MARGIN, drawing.height + 2 * GRAPH_MARGIN
+    return f"{-GRAPH_MARGIN} {-GRAPH_MARGIN} {width:.0f} {height:.0f}"
 
 
 def _boxes(
