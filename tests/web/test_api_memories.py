@@ -341,7 +341,7 @@ def test_search_by_another_formula_or_for_a_task(served: Served) -> None:
     assert len(listed(served, f"{ALL}/search", task=task.id)) == 1
     refused(served.get(f"{ALL}/search?q=a&ranker=luck"), 422, "ranker")
     refused(served.get(f"{ALL}/search?task=t-none"), 404, "task-not-found")
-    refused(served.get(f"{ALL}/search?task=%00"), 404, "task-not-found")
+    refused(served.get(f"{ALL}/search?task=%00"), 422, "task")
 
 
 def test_what_an_agent_should_know_comes_within_a_budget(served: Served) -> None:
@@ -449,7 +449,7 @@ def test_the_memories_of_another_project_are_found_only_there(served: Served, mo
     assert served.get(f"/api/memories/{theirs}?project=elsewhere")[0] == 200
     refused(served.get("/api/projects/nowhere/memories"), 404, "project-not-found")
     refused(served.get("/api/projects/%00/memories"), 404)
-    refused(served.get(f"/api/memories/{theirs}?project=%00"), 404, "project-not-found")
+    refused(served.get(f"/api/memories/{theirs}?project=%00"), 422, "project")
 
 
 # --- figures and reasons --------------------------------------------------------------
@@ -504,7 +504,7 @@ def test_why_a_task_is_shown_a_memory_and_not_another_one(served: Served) -> Non
     assert (best["memory"]["id"], best["rank"], best["is_shown"]) == (shown, 1, True)
     refused(served.get(f"/api/memories/{shown}/why"), 422, "task")
     refused(served.get(f"/api/memories/{shown}/why?task=t-none"), 404, "task-not-found")
-    refused(served.get(f"/api/memories/{shown}/why?task=%00"), 404, "task-not-found")
+    refused(served.get(f"/api/memories/{shown}/why?task=%00"), 422, "task")
     refused(served.get("/api/tasks/t-none/ranking"), 404, "task-not-found")
     refused(served.get("/api/tasks/%00/ranking"), 404)
 

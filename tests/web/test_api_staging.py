@@ -130,8 +130,8 @@ def test_what_a_run_taught_is_staged(served: Served) -> None:
     assert (status, told["source"]) == (200, run.id)
     assert told["extracted"] >= told["merged"] >= 0
     assert served.post(f"{ALL}/extract")[1]["source"] == run.id
-    for id in ("run-none", "\0"):
-        refused(served.post(f"{ALL}/extract", {"run": id}), 404, "run-not-found")
+    refused(served.post(f"{ALL}/extract", {"run": "run-none"}), 404, "run-not-found")
+    refused(served.post(f"{ALL}/extract", {"run": "\0"}), 422, "run")
 
 
 def test_an_unknown_learning_is_not_found(served: Served) -> None:
@@ -147,5 +147,5 @@ def test_a_wrong_value_is_named(served: Served) -> None:
     refused(served.get(f"{ALL}?cursor=garbage"), 422, "cursor")
     refused(served.post(f"{ALL}/promote", {"ids": "all"}), 422, "ids")
     refused(served.post(f"{ALL}/promote", {"ids": ["mem-none"]}), 404)
-    refused(served.post(f"{ALL}/promote", {"ids": ["\0"]}), 404)
+    refused(served.post(f"{ALL}/promote", {"ids": ["\0"]}), 422)
     refused(served.post(f"{ALL}/{stage(served)}/approve", {"content": "x" * 100_001}), 422, "content")

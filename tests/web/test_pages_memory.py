@@ -356,7 +356,7 @@ def test_what_is_not_there_is_a_page_that_says_so(served: Served, path: str) -> 
     assert not page.all("b")
 
 
-@pytest.mark.parametrize("query", ["project=nowhere", "project=%00", "task=t-000000", "task=%00"])
+@pytest.mark.parametrize("query", ["project=nowhere", "task=t-000000"])
 def test_a_project_or_task_that_is_not_there_is_said(served: Served, query: str) -> None:
     memory = served.project.memory.add("The parser wants tabs").memory
 

@@ -195,8 +195,7 @@ def encode_json(value: object) -> bytes:
     """Encode records, lists and mappings as JSON, with `?` for characters that cannot be encoded."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
-    except UnicodeEncodeError:
-        # An unpaired surrogate that bypassed `text.accept`; the rest of the response is still useful.
+    except UnicodeEncodeError:  # an unpaired surrogate in the output of an agent
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False).encode("utf-8", "replace")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, field
 
-from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.errors import UsageError
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TITLE_LENGTH
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
@@ -16,6 +16,7 @@ from ralph.memory.validation import check_type, parse_date
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.web.endpoints import QueryParams
+from ralph.web.paging import Name
 from ralph.web.problems import InvalidValueError
 
 SERVED_PROJECT = "-"
@@ -43,7 +44,7 @@ Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_TAG_LENGTH)]], Meta(max
 Files = Annotated[list[Annotated[str, Meta(max_length=MAX_TAG_LENGTH * 10)]], Meta(max_length=MAX_TAGS)]
 Reason = Annotated[str, Meta(max_length=MAX_REASON_CHARS, description="Recorded in the history.")]
 Date = Annotated[str, Meta(max_length=MAX_DATE_CHARS)]
-ProjectName = Annotated[str, Meta(min_length=1, description="Another project of the database, by ID or name.")]
+ProjectName = Annotated[Name, Meta(min_length=1, description="Another project of the database, by ID or name.")]
 
 
 class ProjectQuery(QueryParams):
@@ -77,18 +78,7 @@ class MemoryFilters(QueryParams):
 
 def selected_project(project: Project, name: str) -> Project:
     """Return the project a request names; `-` is the served one."""
-    return project if name == SERVED_PROJECT else project.open_other(valid_id("Project", name))
-
-
-def valid_id(noun: str, id: str) -> str:
-    """Return an ID that can be looked up.
-
-    Raises:
-        NotFoundError: If it contains a NUL byte, which no ID does.
-    """
-    if "\0" in id:
-        raise NotFoundError(noun, sanitize(id))
-    return id
+    return project if name == SERVED_PROJECT else project.open_other(name)
 
 
 def memory_filter_from(project: Project, filters: MemoryFilters) -> MemoryFilter:

@@ -25,10 +25,9 @@ from ralph.web.api.filters import (
     normalize_tags,
     resolve_types,
     selected_project,
-    valid_id,
 )
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
-from ralph.web.paging import Cursor, Limit, encode_cursor, page_of
+from ralph.web.paging import Cursor, Limit, Name, encode_cursor, page_of
 from ralph.web.schemas import (
     AddedMemory,
     MemoryHit,
@@ -60,7 +59,7 @@ class MemorySearchQuery(MemoryFilters):
     """Search query with filters."""
 
     q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
-    task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
+    task: Annotated[Name, Meta(description="Task whose text is added to the query.")] = ""
     ranker: Annotated[RankerName | None, Meta(description="Ranking formula. Default: the hybrid one.")] = None
     limit: Limit = 50
 
@@ -100,9 +99,8 @@ def search_memories(project: Project, name: str, query: MemorySearchQuery) -> Li
     With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
     target = selected_project(project, name)
-    task = valid_id("Task", query.task) or None
     found = target.memory.search(
-        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker or "", task_id=task
+        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker or "", task_id=query.task or None
     )
     return Listing([memory_hit(one) for one in found])
 
@@ -199,7 +197,7 @@ class PrimeQuery(QueryParams):
     """Subject and size of the memories for an agent."""
 
     budget: Annotated[int, Meta(ge=1, le=MAX_PRIME_TOKENS, description="Maximum size, in tokens.")] = 2_000
-    task: Annotated[str, Meta(description="Only memories that a prompt for this task would include.")] = ""
+    task: Annotated[Name, Meta(description="Only memories that a prompt for this task would include.")] = ""
     text: Annotated[str, Meta(description="Only memories relevant to this text.")] = ""
     type: Annotated[list[TypeName], Meta(max_length=50)] = field(default_factory=list)
     tag: Tags = field(default_factory=list)
@@ -222,8 +220,7 @@ def prime_memories(project: Project, name: str, query: PrimeQuery) -> PrimeResul
     target = selected_project(project, name)
     after = days_ago(query.recent) if query.recent else ""
     filters = MemoryFilter(kinds=resolve_types(target, query.type), tags=normalize_tags(query.tag), after=after)
-    task, text = valid_id("Task", query.task) or None, query.text or None
-    found = target.memory.prime(filters, query.budget, task_id=task, text=text)
+    found = target.memory.prime(filters, query.budget, task_id=query.task or None, text=query.text or None)
     prompt_text = render_primer(found)
     return PrimeResult(items=[public_memory(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
 

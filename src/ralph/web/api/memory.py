@@ -21,10 +21,9 @@ from ralph.web.api.filters import (
     Title,
     TypeName,
     selected_project,
-    valid_id,
 )
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
-from ralph.web.paging import Limit
+from ralph.web.paging import Limit, Name
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
     AddedMemory,
@@ -232,7 +231,7 @@ def share_memory(project: Project, id: str, query: ProjectQuery) -> AddedMemory:
 def unshare_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemory:
     """Stop sharing a memory; projects that used or edited it keep their copy."""
     of = selected_project(project, query.project)
-    return public_memory(of.memory.sharing.unshare(valid_id("Memory", id))[0])
+    return public_memory(of.memory.sharing.unshare(id)[0])
 
 
 # --- explain --------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def unshare_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemo
 class ExplainQuery(ProjectQuery, kw_only=True):
     """Task for which to explain a memory."""
 
-    task: Annotated[str, Meta(min_length=1)]
+    task: Annotated[Name, Meta(min_length=1)]
 
 
 class RankingQuery(QueryParams):
@@ -254,10 +253,10 @@ class RankingQuery(QueryParams):
 def explain_memory(project: Project, id: str, query: ExplainQuery) -> MemoryExplanation:
     """Explain a memory's score and rank for a task, and why its prompt does not include it."""
     of = selected_project(project, query.project)
-    return memory_explanation(of.prompts.explain(id, valid_id("Task", query.task)))
+    return memory_explanation(of.prompts.explain(id, query.task))
 
 
 @calls.get("/api/tasks/{id}/ranking")
 def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[MemoryExplanation]:
     """List the memories relevant to a task, best first: which ones its next prompt includes, and why not others."""
-    return Listing([memory_explanation(one) for one in project.prompts.ranking(valid_id("Task", id), query.limit)])
+    return Listing([memory_explanation(one) for one in project.prompts.ranking(id, query.limit)])

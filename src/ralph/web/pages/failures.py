@@ -5,8 +5,7 @@ from __future__ import annotations
 from ralph.core.paging import Page
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.pages.links import page_url
-from ralph.web.pages.page import PageView
+from ralph.web.pages.page import PageView, page_url
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 
 FAILURES_PER_PAGE = 30

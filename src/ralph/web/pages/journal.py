@@ -9,9 +9,7 @@ from ralph.core.records import AttemptOutcome
 from ralph.loop.journal import JournalEntry
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.pages.links import page_url
-from ralph.web.pages.page import PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Moment, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
 

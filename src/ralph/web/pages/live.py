@@ -6,8 +6,7 @@ from ralph.core.paging import Page
 from ralph.loop import run_log
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.pages.page import PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, run_command
 
 LATEST_RUNS = 20
 """Number of latest runs searched for running ones."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ralph.core.paging import Page
 from ralph.core.records import MemoryState, TaskStatus, record
 from ralph.project import Project
-from ralph.web.pages.page import PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

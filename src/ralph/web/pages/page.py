@@ -7,13 +7,18 @@ The function of a page receives the project, its path parameters and `query` if 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_type_hints
+from urllib.parse import urlencode
 
 from ralph.core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ralph.project import Project
     from ralph.web.endpoints import QueryParams
+
+EXAMPLE_AGENT = "claude"
+"""Agent in the command that starts a run if none is configured, because a run requires one."""
 
 
 @record
@@ -60,3 +65,15 @@ class DashboardPage:
     def description(self) -> str:
         """What it shows, for the documentation."""
         return (self.handler.__doc__ or "").partition("\n")[0].removeprefix("Show ").rstrip(".")
+
+
+def page_url(path: str, **parameters: str | None) -> str:
+    """Return the URL of a page, without empty parameters."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    return f"{path}?{query}" if query else path
+
+
+def run_command(project: Project) -> str:
+    """Return the command that starts a run in this project, to copy from a page."""
+    agent = project.config.agent
+    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {EXAMPLE_AGENT}"

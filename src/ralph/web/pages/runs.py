@@ -7,9 +7,7 @@ from ralph.core.records import now
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.pages.links import page_url
-from ralph.web.pages.page import PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Name, decode_cursor, encode_cursor
 
 RUNS_PER_PAGE = 50

@@ -11,9 +11,7 @@ from ralph.core.records import Attempt, FailureReport, Task, TaskStatus, record,
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
-from ralph.web.pages.links import page_url
-from ralph.web.pages.page import PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
 
