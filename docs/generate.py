@@ -63,9 +63,9 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def http_reference() -> str:
     """Give the reference of all that can be asked over HTTP as markdown."""
-    from ralph.web.openapi import document
+    from ralph.web.openapi import openapi_document
 
-    described = document()
+    described = openapi_document()
     groups: dict[str, list[str]] = {}
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
@@ -90,10 +90,10 @@ def _http_call(method: str, path: str, operation: dict[str, Any]) -> str:
     ]
     body = operation.get("requestBody")
     if body:
-        from ralph.web.openapi import document
+        from ralph.web.openapi import openapi_document
 
         schema = body["content"]["application/json"]["schema"]
-        fields = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        fields = openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         needed = fields.get("required", ())
         rows += [
             f"| `{name}` in the body{', needed' if name in needed else ''} | {_http_type(field)} |"
@@ -113,9 +113,9 @@ def _http_type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"{_http_type(schema.get('items', {}))}, several"
     if "$ref" in schema:
-        from ralph.web.openapi import document
+        from ralph.web.openapi import openapi_document
 
-        return _http_type(document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return _http_type(openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     return str(schema.get("type", "anything"))
 
 

@@ -241,7 +241,7 @@ def test_runs_are_listed_with_what_they_came_to_page_by_page(served: Served) -> 
     assert [first.count("data-run="), second.count("data-run=")] == [50, 3]
     assert f'href="/runs/{ids[-1]}"' in first
     assert f'href="/runs/{ids[0]}"' in second
-    for text in ("claude", "$1.50", "1,234", "1 min 1 s", "100 %", "nothing &lt;left&gt;"):
+    for text in ("claude", "$1.50", "1,234", "1 min 1 s", "100%", "nothing &lt;left&gt;"):
         assert text in first
     assert "abandoned</span>" in second
     assert 'rel="next"' not in second

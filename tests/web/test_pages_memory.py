@@ -533,7 +533,7 @@ def test_a_moment_that_is_none_is_text() -> None:
         (usd(0.0123), "$0.0123"),
         (usd(1234.5), "$1,234.50"),
         (usd(0), "$0.00"),
-        (percent(0.256), "26 %"),
+        (percent(0.256), "26%"),
         (percent(None), "–"),
         (points(-0.05), "−5.0"),
         (seconds(3.21), "3.2 s"),

@@ -320,7 +320,7 @@ def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None
 
     page = see(served, f"/runs/{run.id}")
 
-    for text in ("large", "$1.50", "1 min 1 s", "Done with tabs.", "nothing left", "100 %"):
+    for text in ("large", "$1.50", "1 min 1 s", "Done with tabs.", "nothing left", "100%"):
         assert text in page.text
     assert len(page.all("data-memory")) == 1
     assert page.all("data-attempt") == [f"{run.id}/1"]

@@ -126,7 +126,7 @@ def _bar(lift: Lift) -> IntervalBar | None:
 def _measure_fields(measure: Measure) -> dict[str, Any]:
     """Return the formatted values of a measure."""
     is_rate = measure.unit == "%"
-    amount = {"%": "{:.1f} %", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[measure.unit].format
+    amount = {"%": "{:.1f}%", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[measure.unit].format
     is_better = (measure.difference > 0) == is_rate
 
     def signed(value: float) -> str:
