@@ -42,7 +42,6 @@ MAX_BATCH_SIZE = 100
 """Maximum number of messages in a batch."""
 LIST_TTL_MS = 300_000
 """Time a client may cache a list, in milliseconds; lists only change with the program."""
-CANCELLED_NOTIFICATION = "notifications/cancelled"
 
 INSTRUCTIONS = (
     "Ralph stores what was learned in this project and manages its tasks. At the start of work, call prime, or"
