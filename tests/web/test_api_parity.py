@@ -12,7 +12,6 @@ from ralph.core.records import MemorySource, MemoryState, replace, timestamp
 from ralph.formats.bundle import verify_bundle
 from ralph.formats.memory_files import ImportFormat
 from ralph.store.memory_queries import MemoryFilter
-from ralph.web.api import transfer
 from tests.make import a_memory, remember
 from tests.web.asking import Served, refused
 
@@ -180,12 +179,9 @@ def test_what_is_staged_is_exported_in_the_form_for_it(served: Served) -> None:
     assert json.loads(exported(served, "staging", state="active")[1])["staged"] == []
 
 
-def test_a_bundle_comes_in_pieces_with_all_history_and_is_whole(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transfer, "EXPORT_CHUNK_SIZE", 7)
+def test_a_bundle_has_the_whole_history(served: Served) -> None:
     at = timestamp(1_750_000_000)
-    for number in range(20):
+    for number in range(5):
         memory = a_memory(f"Entry {number}", f"What number {number} says.", kind="fix", created_at=at, updated_at=at)
         id = remember(served.project.store, memory).id
         served.project.memory.edit(id, tags=[f"t{number}"])
@@ -196,7 +192,7 @@ def test_a_bundle_comes_in_pieces_with_all_history_and_is_whole(
     assert verify_bundle(text.splitlines(keepends=True)) == ""
     *lines, last = text.splitlines()[1:]
     assert lines == by_command(served, "bundle", MemoryFilter()).splitlines()[1:-1]
-    assert json.loads(last)["count"] == 20
+    assert json.loads(last)["count"] == 5
     a_bundle = served.post(f"{ALL}/import", {"text": text})
     assert (a_bundle[0], a_bundle[1]["format"], a_bundle[1]["new"]) == (200, "bundle", 0)
 

@@ -29,7 +29,7 @@ def frames() -> list[str]:
 
 def test_a_request_passes_two_wrappers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[list[str]] = []
-    counts = Project.tasks
+    service: Any = Project.__dict__["tasks"]
 
     async def use(self: ProjectThreads, work: Callable[[Project], Any], *, is_write: bool = False) -> Any:
         passed.append(frames())
@@ -37,7 +37,7 @@ def test_a_request_passes_two_wrappers(project: Project, monkeypatch: pytest.Mon
 
     def tasks(self: Project) -> Any:
         passed.append(frames())
-        return counts.func(self)
+        return service.func(self)
 
     original = ProjectThreads.use
     monkeypatch.setattr(ProjectThreads, "use", use)

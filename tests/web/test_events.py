@@ -230,6 +230,7 @@ def test_one_too_many_is_refused_and_has_a_place_once_another_left(served: Serve
             time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_who_does_not_read_holds_up_nobody_and_gets_all_later(served: Served) -> None:
     store = served.project.store
     with socket.create_connection(("127.0.0.1", served.port), timeout=20) as slow:
@@ -340,6 +341,7 @@ def _events(stream: http.client.HTTPResponse) -> Iterator[Told]:
 
 
 @pytest.mark.sqlite
+@pytest.mark.slow
 def test_the_stream_goes_on_after_a_backup_was_restored(served: Served) -> None:
     _ralph(served, "task", "add", "Kept")
     _ralph(served, "backup")

@@ -121,6 +121,7 @@ def complaints(operation: dict[str, Any], status: int, answer: object) -> list[s
     ]
 
 
+@pytest.mark.slow
 def test_every_answer_is_as_it_is_described_and_there_is_something_in_it(served: Served) -> None:
     fill(served.project)
     known = ids_in(served.project)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from ralph.core.actor import PERSON, Actor
@@ -21,7 +21,7 @@ from ralph.core.errors import RalphError
 from ralph.core.records import record, replace
 from ralph.web.api import ENDPOINTS
 from ralph.web.auth import API_PREFIX, MCP_PATH, Authenticator, is_program_path, read_body
-from ralph.web.endpoints import Endpoint, ResponseChunk, encode_json, parse_body, parse_query
+from ralph.web.endpoints import Endpoint, RawResponse, encode_json, parse_body, parse_query
 from ralph.web.events import EVENTS_PATH, EventFeed, open_stream
 from ralph.web.mcp import answer_mcp
 from ralph.web.openapi import openapi_json
@@ -31,7 +31,7 @@ from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from starlette.types import Receive, Scope, Send
 
@@ -139,24 +139,14 @@ class WebApp:
             if endpoint.body:
                 arguments["body"] = parse_body(endpoint.body, await read_body(request))
 
-            def work(project: Project) -> bytes | ResponseChunk:
+            def work(project: Project) -> RawResponse:
                 result = endpoint.handler(project, *path, **arguments)
-                return result if isinstance(result, ResponseChunk) else encode_json(result)
+                return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
             result = await self._threads.use(work, is_write=endpoint.method != "GET")
-            if isinstance(result, ResponseChunk):
-                media_type = "text/plain" if result.is_text else JSON_TYPE
-                return StreamingResponse(self._stream(result), endpoint.status, media_type=media_type)
-            return Response(result, endpoint.status, media_type=JSON_TYPE)
+            return Response(result.text, endpoint.status, media_type="text/plain" if result.is_text else JSON_TYPE)
 
         return respond
-
-    async def _stream(self, chunk: ResponseChunk) -> AsyncIterator[bytes]:
-        """Yield a response chunk by chunk, without holding a thread while the client reads."""
-        yield chunk.text
-        while chunk.next_chunk:
-            chunk = await self._threads.use(chunk.next_chunk)
-            yield chunk.text
 
     def _page_responder(self, page: DashboardPage) -> Respond:
         query = page.query

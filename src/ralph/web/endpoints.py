@@ -22,8 +22,6 @@ from ralph.web.validation import validation_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ralph.project import Project
-
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -46,14 +44,12 @@ class Listing(msgspec.Struct, Generic[T]):
 
 
 @record
-class ResponseChunk:
-    """Part of a streamed response; the next part is produced once this one is sent."""
+class RawResponse:
+    """Response that is already encoded."""
 
     text: bytes
-    next_chunk: Callable[[Project], ResponseChunk] | None
-    """Produces the next piece, in any thread; None after the last one."""
     is_text: bool = False
-    """Whether the response is plain text instead of JSON; only set on the first piece."""
+    """Whether it is plain text instead of JSON."""
 
 
 @record
@@ -96,7 +92,7 @@ class EndpointGroup:
     def get(self, path: str, response_type: Any = None, *, may_be_text: bool = False) -> Callable[[F], F]:
         """Register a function for GET on a path.
 
-        A function that streams pieces declares the type of the whole response, and whether it may be plain text.
+        A function that returns a `RawResponse` declares its type, and whether it may be plain text.
         """
         return self._add("GET", path, 200, response_type, may_be_text)
 

@@ -145,6 +145,7 @@ def _values(schema: Json, known: list[str]) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.slow
 def test_any_arguments_get_an_answer_of_any_tool(opened: ProjectHandle, project: Project, data: st.DataObject) -> None:
     if not project.tasks.list():
         called(opened, "add_task", title="First", body="A body.", priority=1)
