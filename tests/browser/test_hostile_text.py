@@ -118,7 +118,7 @@ def test_nothing_runs_and_all_is_shown(served: ServedApart, open_page: Open) -> 
 
 
 def harmless(page: Page) -> bool:
-    """Say whether nothing ran, and nothing is there that could."""
+    """Return whether nothing ran, and nothing is there that could."""
     links = page.evaluate("[...document.querySelectorAll('a')].map((one) => one.protocol ?? ':')")
     return (
         page.evaluate("window.ran ?? null") is None

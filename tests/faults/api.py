@@ -24,7 +24,7 @@ Headers = Mapping[str, str | None]
 
 
 def routes(root: Path) -> set[tuple[str, str]]:
-    """Give the method and path of all that the app answers, as the app has them."""
+    """Return the method and path of all that the app answers, as the app has them."""
     app = WebApp(str(root), "t" * 32, name="x", cookie="c")
     try:
         return {(route.method, route.path) for route in app.routes}
@@ -33,7 +33,7 @@ def routes(root: Path) -> set[tuple[str, str]]:
 
 
 def untried(root: Path) -> set[tuple[str, str]]:
-    """Give what the app answers and no door stands for."""
+    """Return what the app answers and no door stands for."""
     tried = {(door.method, door.path) for door in DOORS}
     return {
         (method, path)
@@ -43,7 +43,7 @@ def untried(root: Path) -> set[tuple[str, str]]:
 
 
 def unwanted(served: Asking, other: Asking) -> dict[str, tuple[Headers, set[int]]]:
-    """Give who must not come in: what they say, and what they may be answered."""
+    """Return who must not come in: what they say, and what they may be answered."""
     return {
         "no token": ({"authorization": None}, {401}),
         "wrong token": ({"authorization": "Bearer wrong"}, {401}),
@@ -66,7 +66,7 @@ FORMS = (
 
 
 def lies(served: Asking, door: Door) -> dict[str, list[bytes]]:
-    """Give requests that say one thing and are another."""
+    """Return requests that say one thing and are another."""
     usual = head(served, door, "Content-Type: application/json")[:-2]
     return {
         "two lengths": [usual + b"Content-Length: 2\r\nContent-Length: 20\r\n\r\n{}"],
@@ -87,7 +87,7 @@ def lies(served: Asking, door: Door) -> dict[str, list[bytes]]:
 
 
 def ill_answered(served: Served, other: Served, doors: Iterable[Door]) -> tuple[int, list[str]]:
-    """Let all who must not come in try some doors; give how often, and where they were not refused rightly."""
+    """Let all who must not come in try some doors; return how often, and where they were not refused rightly."""
     tried = 0
     found: list[str] = []
     for door in doors:

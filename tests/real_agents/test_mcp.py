@@ -19,7 +19,7 @@ ALLOWED = "mcp__ralph__remember,mcp__ralph__search_memories,mcp__ralph__show_tas
 def run_claude(
     claude: Path, directory: Path, environment: dict[str, str], server: dict[str, object]
 ) -> list[dict[str, object]]:
-    """Let Claude Code answer one prompt with our server connected; give the events it printed."""
+    """Let Claude Code answer one prompt with our server connected; return the events it printed."""
     config = {"mcpServers": {"ralph": {**server, "alwaysLoad": True}}}
     words = ["-p", "--output-format", "stream-json", "--verbose", "--model", "sonnet"]
     words += ["--strict-mcp-config", "--mcp-config", json.dumps(config), "--allowedTools", ALLOWED]

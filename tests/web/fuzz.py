@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def fuzz(seed: int, cases: int) -> tuple[int, int, str]:
-    """Ask one server about so much; give how much it was, the exit code, and what was found."""
+    """Ask one server about so much; return how much it was, the exit code, and what was found."""
     with tempfile.TemporaryDirectory(prefix="ralph-fuzz-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         with make(Path(folder) / "project") as project:
@@ -66,7 +66,7 @@ def fuzz(seed: int, cases: int) -> tuple[int, int, str]:
         with ServedApart(Path(folder) / "project") as server:
             ran = _schemathesis(server, folder, seed, max(4, cases // len(ENDPOINTS) - EDGES))
             is_alive = server.process.poll() is None and server.ask("GET", "/api/openapi.json").status == 200
-            _, _, printed = server.end()
+            _, printed = server.end()
     code = ran.returncode or (0 if is_alive and "Traceback" not in printed else 1)
     return _count(ran.stdout), code, f"{ran.stdout}\n{ran.stderr}\n{printed}"
 

@@ -456,7 +456,7 @@ def test_the_memories_of_another_project_are_found_only_there(served: Served, mo
 
 
 def show_to_an_attempt(served: Served, id: str, outcome: AttemptOutcome) -> str:
-    """Let an attempt at a new task be shown a memory, and end; give the task."""
+    """Let an attempt at a new task be shown a memory, and end; return the task."""
     store = served.project.store
     task_id = served.project.tasks.add("Mend the docker setup").id
     task, attempt = begin(store, store.attempts.start_run("test").id)

@@ -150,7 +150,7 @@ def exported(served: Served, form: str, **asked: Any) -> tuple[str, str]:
 
 
 def by_command(served: Served, form: str, wanted: MemoryFilter) -> str:
-    """Give what the command line would write, but for the moment it is written at."""
+    """Return what the command line would write, but for the moment it is written at."""
     files = served.project.transfer.export(form, wanted).files
     return "".join(piece for _, pieces in files for piece in pieces)
 

@@ -13,7 +13,7 @@ ALL = "/api/staging"
 
 
 def stage(served: Served, content: str = "Tabs, always.", number: int = 0, **fields: Any) -> str:
-    """Stage a learning that is in order; give its id."""
+    """Stage a learning that is in order; return its id."""
     at = timestamp(1_750_000_000 + number * 60)
     whole: dict[str, Any] = {"kind": "pattern", "state": MemoryState.STAGED, "source": MemorySource.AUTOMATIC, **fields}
     return remember(served.project.store, a_memory(content, content, created_at=at, updated_at=at, **whole)).id

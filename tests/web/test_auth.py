@@ -86,7 +86,7 @@ def _body(door: Door) -> str | None:
 
 
 def _ill_said(door: Door, said: Said) -> str:
-    """Say what is wrong with how a refusal is told."""
+    """Return what is wrong with how a refusal is told."""
     for name, value in CLEAN.items():
         if said.headers[name] != value:
             return f"{name}: {said.headers[name]}"
@@ -104,7 +104,7 @@ def _ill_said(door: Door, said: Said) -> str:
 
 
 def raw(server: Asking, *sent: bytes, end: bytes = b"\r\n\r\n", timeout: float = 10) -> tuple[int, bytes]:
-    """Send bytes as they are; give the status and what came back, up to an end or until the server closed."""
+    """Send bytes as they are; return the status and what came back, up to an end or until the server closed."""
     with socket.create_connection(("127.0.0.1", server.port), timeout) as connection:
         for one in sent:
             connection.sendall(one)
@@ -115,7 +115,7 @@ def raw(server: Asking, *sent: bytes, end: bytes = b"\r\n\r\n", timeout: float =
 
 
 def head(server: Asking, door: Door, *lines: str, version: str = "1.1", host: bool = True) -> bytes:
-    """Give the head of a request with the token, in bytes."""
+    """Return the head of a request with the token, in bytes."""
     names = [f"Host: 127.0.0.1:{server.port}"] if host else []
     said = [f"{door.method} {door.path} HTTP/{version}", *names, f"Authorization: Bearer {server.token}", *lines]
     return "\r\n".join([*said, "", ""]).encode()

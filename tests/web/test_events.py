@@ -324,7 +324,7 @@ def _until(told: Iterator[Told], what: str) -> list[Told]:
 
 
 def _events(stream: http.client.HTTPResponse) -> Iterator[Told]:
-    """Give id, kind and data of what is told; first the place it begins at, without data."""
+    """Return id, kind and data of what is told; first the place it begins at, without data."""
     assert stream.status == 200
     assert stream.headers["content-type"].startswith("text/event-stream")
     fields: dict[str, str] = {}

@@ -27,7 +27,7 @@ def _places(drawing: GraphLayout) -> dict[str, tuple[float, float]]:
 
 
 def _no_overlap(drawing: GraphLayout) -> bool:
-    """Say whether no two tasks touch each other, with the gap between them."""
+    """Return whether no two tasks touch each other, with the gap between them."""
     rows = sorted((node.x, node.y) for node in drawing.nodes)
     for x in {x for x, _ in rows}:
         column = sorted(y for other, y in rows if other == x)
@@ -51,7 +51,7 @@ def _forward(drawing: GraphLayout) -> bool:
 
 
 def _sheet(count: int, every: int = 3) -> tuple[list[str], dict[str, list[str]], dict[str, str | None]]:
-    """Give tasks as people have them: short chains, some forks, some parts, some alone."""
+    """Return tasks as people have them: short chains, some forks, some parts, some alone."""
     ids = [f"t-{number:06x}" for number in range(count)]
     needs = {id: [ids[at - 1 - at * 7 % 5]] for at, id in enumerate(ids) if at > 6 and at % every}
     parents = {id: ids[at + 3] if at % 11 == 0 and at + 3 < count else None for at, id in enumerate(ids)}

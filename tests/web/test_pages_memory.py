@@ -59,7 +59,7 @@ def rows(page: Page) -> list[str]:
 
 
 def a_worked_project(project: Project, text: str) -> str:
-    """Fill a project with one of everything, each field holding a text; give the id of a memory that was used."""
+    """Fill a project with one of everything, each field holding a text; return the id of a memory that was used."""
     project.features.add(text[:60])
     project.tasks.add(text, text)
     project.tasks.add(f"Blocked {text}")

@@ -41,7 +41,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
     def all(self, name: str) -> list[str]:
-        """Give the values of an attribute, wherever it stands."""
+        """Return the values of an attribute, wherever it stands."""
         return [attributes[name] for _, attributes in self.tags if name in attributes]
 
     def links(self, start: str = "/") -> list[str]:

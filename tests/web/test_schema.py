@@ -101,7 +101,7 @@ def test_it_is_given_as_it_is(served_once: Served) -> None:
 
 
 def closed(schema: Any) -> Any:
-    """Give a schema in which what is not told must not be there."""
+    """Return a schema in which what is not told must not be there."""
     if isinstance(schema, dict):
         told = {name: closed(value) for name, value in schema.items()}
         return (

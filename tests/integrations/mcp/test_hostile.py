@@ -27,7 +27,7 @@ TEXTS = [
 
 
 def half_calls() -> list[Json]:
-    """Give a call for every argument of every tool that takes text, with half of a character in it."""
+    """Return a call for every argument of every tool that takes text, with half of a character in it."""
     return [
         request("tools/call", f"{tool.name} {name}", name=tool.name, arguments=_half(tool, name))
         for tool, name in TEXTS
@@ -133,7 +133,7 @@ _JUNK = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) |
 
 
 def _values(schema: Json, known: list[str]) -> st.SearchStrategy[Any]:
-    """Give values for an argument, most of them such that the schema allows them."""
+    """Return values for an argument, most of them such that the schema allows them."""
     if schema["type"] == "integer":
         fits: st.SearchStrategy[Any] = st.integers(schema["minimum"], schema["maximum"])
     elif schema["type"] == "array":

@@ -244,7 +244,7 @@ class NewMemory(RequestBody):
 @calls.post("/api/projects/{project}/memories", 201)
 def add_memory(project: Project, name: str, body: NewMemory) -> AddedMemory:
     """Add a memory; if an equivalent one exists, that one gains confidence instead."""
-    kept = selected_project(project, name).memory.add(
+    result = selected_project(project, name).memory.add(
         body.content,
         type=body.type or None,
         title=body.title,
@@ -252,7 +252,7 @@ def add_memory(project: Project, name: str, body: NewMemory) -> AddedMemory:
         files=body.file_refs,
         confidence=body.confidence,
     )
-    return added_memory(kept)
+    return added_memory(result)
 
 
 # --- maintenance ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
@@ -175,7 +175,7 @@ class ConfidenceHistory(Struct):
 def show_memory_confidence(project: Project, id: str, query: ProjectQuery) -> ConfidenceHistory:
     """Return the confidence of a memory over time; it decays while nothing confirms the memory."""
     points = selected_project(project, query.project).memory.confidence_over_time(id)
-    return ConfidenceHistory([ConfidencePoint(one.at, one.confidence, one.what) for one in points])
+    return ConfidenceHistory(convert(points, list[ConfidencePoint], from_attributes=True))
 
 
 class MemoryAttemptsQuery(ProjectQuery):
@@ -200,8 +200,7 @@ class MemoryAttempt(Struct, kw_only=True):
 def show_memory_attempts(project: Project, id: str, query: MemoryAttemptsQuery) -> Listing[MemoryAttempt]:
     """List the latest attempts whose prompt included a memory, newest first."""
     rows = selected_project(project, query.project).memory.shown_to(id, query.limit)
-    names = MemoryAttempt.__struct_fields__
-    return Listing([MemoryAttempt(**{name: row[name] for name in names}) for row in rows])
+    return Listing(convert(rows, list[MemoryAttempt]))
 
 
 # --- confirm and share ----------------------------------------------------------------

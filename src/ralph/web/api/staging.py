@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, convert, field
 
 from ralph.memory.lifecycle.staging import pending_reason, staging_status
 from ralph.project import Project
@@ -143,8 +143,7 @@ class ExtractionResult(Struct, kw_only=True):
 @calls.post("/api/staging/validate")
 def validate_learnings(project: Project) -> ValidationResult:
     """Validate pending learnings against the rules."""
-    counts = project.learnings.validate()
-    return ValidationResult(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
+    return convert(project.learnings.validate(), ValidationResult, from_attributes=True)
 
 
 @calls.post("/api/staging/promote")
@@ -179,8 +178,8 @@ def extract_learnings(project: Project, body: ExtractionSource) -> ExtractionRes
 def _handover_result(results: list[AddResult], body: ExtractionSource) -> ExtractionResult:
     known = sum(result.what != "added" for result in results)
     source = f"{body.from_hat} to {body.to_hat}"
-    kept = [added_memory(result) for result in results]
-    return ExtractionResult(source=source, extracted=len(results), merged=known, kept=kept)
+    added = [added_memory(result) for result in results]
+    return ExtractionResult(source=source, extracted=len(results), merged=known, kept=added)
 
 
 class ClearStagingOptions(RequestBody):

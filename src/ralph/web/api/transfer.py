@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from ralph.core.records import replace
 from ralph.formats.memory_files import ImportFormat
-from ralph.memory.import_export import ImportResult, states_in
+from ralph.memory.import_export import states_in
 from ralph.project import Project
 from ralph.web.api.filters import MemoryFilters, memory_filter_from, selected_project
 from ralph.web.endpoints import EndpointGroup, Listing, RawResponse, RequestBody
@@ -120,18 +120,7 @@ def import_memories(project: Project, name: str, body: MemoryImportRequest) -> I
     result = selected_project(project, name).transfer.import_text(
         body.text, body.name, stage=body.stage, force=body.force, format=form
     )
-    counts = {one: getattr(result, one) for one in _COUNTS}
-    if result.problems and not any(counts.values()):
-        raise InvalidValueError(f"text: {result.problems[0].why}")
-    return _outcome(result, counts)
-
-
-def _outcome(result: ImportResult, counts: dict[str, int]) -> ImportSummary:
-    return ImportSummary(
-        name=result.name,
-        format=result.format,
-        change_id=result.change_id,
-        note=result.note,
-        problems=[ImportProblem(line=one.line, why=one.why) for one in result.problems],
-        **counts,
-    )
+    summary = convert(result, ImportSummary, from_attributes=True)
+    if summary.problems and not any(getattr(summary, name) for name in _COUNTS):
+        raise InvalidValueError(f"text: {summary.problems[0].why}")
+    return summary

@@ -215,10 +215,10 @@ export function toastNext(text, options = {}) {
 }
 
 function showStoredToast() {
-  const kept = sessionStorage.getItem("ralph-toast");
-  if (!kept) return;
+  const stored = sessionStorage.getItem("ralph-toast");
+  if (!stored) return;
   sessionStorage.removeItem("ralph-toast");
-  const { text, status, undo } = JSON.parse(kept);
+  const { text, status, undo } = JSON.parse(stored);
   // Functions do not survive a page load, so the undo is stored as an API call and a target page.
   toast(text, { status, undo: undo && (async () => {
     await api(undo.method ?? "POST", undo.path, undo.body ?? {});
