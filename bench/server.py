@@ -29,7 +29,7 @@ from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.store.rows import to_columns
 from ralph.store.tasks import TaskDraft
-from ralph.web.server import token_path
+from ralph.web.tokens import token_path
 from ralph.workspace import init_project
 
 QUERIES = 20

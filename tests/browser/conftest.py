@@ -39,7 +39,7 @@ def _chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Give a browser, one for all tests of a worker."""
+    """Return a browser, one for all tests of a worker."""
     program = _chromium()
     if program is None:
         pytest.skip("no Chromium could be had: make test-browser says how")
@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a project full of history, which nobody changes: copies of it are served."""
+    """Return a project full of history, which nobody changes: copies of it are served."""
     directory = tmp_path_factory.mktemp("sample") / "billing"
     make(directory).close()
     return directory
@@ -59,14 +59,14 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def looked_at(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedApart]:
-    """Give a server on a project full of history, for tests that only look."""
+    """Return a server on a project full of history, for tests that only look."""
     with _on_a_copy(sample, tmp_path_factory.mktemp("looked-at")) as server:
         yield server
 
 
 @pytest.fixture
 def worked_on(sample: Path, tmp_path: Path) -> Iterator[ServedApart]:
-    """Give a server on a project full of history of this test alone."""
+    """Return a server on a project full of history of this test alone."""
     with _on_a_copy(sample, tmp_path) as server:
         yield server
 
@@ -102,7 +102,7 @@ class Watched:
 
 @pytest.fixture
 def watched() -> Iterator[Watched]:
-    """Give what was seen of the pages of a test; nothing bad may be among it in the end."""
+    """Return what was seen of the pages of a test; nothing bad may be among it in the end."""
     one = Watched()
     yield one
     assert one.complaints == []
@@ -110,7 +110,7 @@ def watched() -> Iterator[Watched]:
 
 @pytest.fixture
 def open_page(browser: Browser, watched: Watched) -> Iterator[Open]:
-    """Give a way to open a page of a server in a browser that was let in by the link."""
+    """Return a way to open a page of a server in a browser that was let in by the link."""
     contexts = []
 
     def open_one(

@@ -222,7 +222,7 @@ class Clock:
 
 
 def fill(project: Project, seed: int = 7) -> None:
-    """Give a project three weeks of history that end now."""
+    """Return a project three weeks of history that end now."""
     chance = random.Random(seed)
     clock = Clock(real_time.time() - DAYS * DAY)
     stand_in = SimpleNamespace(time=clock.time, strftime=real_time.strftime, gmtime=real_time.gmtime)

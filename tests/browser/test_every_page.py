@@ -94,7 +94,7 @@ def known(looked_at: ServedApart) -> dict[str, list[str]]:
 
 @pytest.fixture
 def new(tmp_path: Path) -> Iterator[ServedApart]:
-    """Give a server on a project in which nothing has happened."""
+    """Return a server on a project in which nothing has happened."""
     init_project(tmp_path, environment={})
     with ServedApart(tmp_path) as server:
         yield server

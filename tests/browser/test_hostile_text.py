@@ -118,7 +118,7 @@ def test_nothing_runs_and_all_is_shown(served: ServedApart, open_page: Open) -> 
 
 
 def harmless(page: Page) -> bool:
-    """Say whether nothing ran, and nothing is there that could."""
+    """Return whether nothing ran, and nothing is there that could."""
     links = page.evaluate("[...document.querySelectorAll('a')].map((one) => one.protocol ?? ':')")
     return (
         page.evaluate("window.ran ?? null") is None
@@ -133,7 +133,7 @@ def test_nothing_runs_where_a_script_shows_it(served: ServedApart, open_page: Op
     page.keyboard.press("n")
     page.locator("#add-content").fill(f"fresh {ALL}")
     page.locator("#add-form").get_by_role("button", name="Add", exact=True).click()
-    expect(page.locator("#toasts")).to_contain_text("Stored")
+    expect(page.locator("#toasts")).to_contain_text("Added")
     page.get_by_role("searchbox").fill(MARK)
     expect(page.locator("#result-title")).to_have_text("Best matches")
     expect(page.locator("#results")).to_contain_text(PIECES[0])

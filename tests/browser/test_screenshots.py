@@ -74,7 +74,7 @@ def test_a_picture_of_a_run_at_work_can_be_taken(worked_on: ServedApart, open_pa
 
 
 def _taken(page: Page, elsewhere: Path, name: str) -> int:
-    """Take a picture, for the docs if that is wanted; give its size."""
+    """Take a picture, for the docs if that is wanted; return its size."""
     is_wanted = os.environ.get("UPDATE_SCREENSHOTS") == "1"
     picture: Any = page.screenshot(path=(FOLDER if is_wanted else elsewhere) / f"dashboard-{name}.png")
     return len(picture)

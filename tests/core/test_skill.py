@@ -52,7 +52,7 @@ def test_every_tool_the_skill_names_exists() -> None:
     named = set(re.findall(r"`([a-z]+_[a-z_]+|remember)`", skill.SKILL_FILE))
 
     assert named == {"search_memories", "show_memory", "remember", "report_failure"}
-    assert named <= {tool.name for tool in TOOLS}
+    assert named <= set(TOOLS)
 
 
 def test_the_plugin_holds_the_same_skill_and_version() -> None:

@@ -107,7 +107,7 @@ _WHOLE = (
 
 
 def payloads(size: int, seed: int) -> list[str]:
-    """Give so many different texts that would run somewhere."""
+    """Return so many different texts that would run somewhere."""
     chance = random.Random(seed)
     made = dict.fromkeys(_WHOLE)
     starts = ("", '">', "'>", "</title>", "</script>", "-->", "x\n", "<p>", "`>", "]]>")
@@ -200,7 +200,7 @@ def fill(served: Served, texts: list[str]) -> None:
 
 
 def look(folder: Path, texts: list[str]) -> tuple[set[str], list[str], int]:
-    """Give what all pages with these texts are made of, what is wrong with them, and how many were looked at."""
+    """Return what all pages with these texts are made of, what is wrong with them, and how many were looked at."""
     folder.mkdir(parents=True)
     set_up_project(folder)
     elements: set[str] = set()
@@ -241,7 +241,7 @@ def _ill_said(said: Said) -> list[str]:
 
 
 def innocent(folder: Path) -> set[str]:
-    """Give what pages are made of with nothing but words in them."""
+    """Return what pages are made of with nothing but words in them."""
     texts = [f"words number {number} with a link to [[words]]" for number in range(BATCH)]
     elements, bad, _ = look(folder, texts)
     assert bad == [], bad[:5]

@@ -11,6 +11,7 @@ from tests.faults.pages import Structure, innocent, look, payloads
 pytestmark = pytest.mark.sqlite
 
 
+@pytest.mark.slow
 def test_pages_with_payloads_are_made_of_what_innocent_pages_are_made_of(tmp_path: Path) -> None:
     usual = innocent(tmp_path / "usual")
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ralph.core.actor import AGENT
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
-from ralph.web.mcp import McpHttpServer
+from ralph.web.tokens import mcp_token
 from tests.real_agents.model_server import ModelServer, calls, says
+from tests.web.asking import Served
 
 ALLOWED = "mcp__ralph__remember,mcp__ralph__search_memories,mcp__ralph__show_task,mcp__ralph__report_failure"
 
@@ -19,7 +19,7 @@ ALLOWED = "mcp__ralph__remember,mcp__ralph__search_memories,mcp__ralph__show_tas
 def run_claude(
     claude: Path, directory: Path, environment: dict[str, str], server: dict[str, object]
 ) -> list[dict[str, object]]:
-    """Let Claude Code answer one prompt with our server connected; give the events it printed."""
+    """Let Claude Code answer one prompt with our server connected; return the events it printed."""
     config = {"mcpServers": {"ralph": {**server, "alwaysLoad": True}}}
     words = ["-p", "--output-format", "stream-json", "--verbose", "--model", "sonnet"]
     words += ["--strict-mcp-config", "--mcp-config", json.dumps(config), "--allowedTools", ALLOWED]
@@ -78,8 +78,6 @@ def test_a_refused_call_tells_its_model_what_to_do(
 def test_it_comes_over_http_as_well(
     claude: Path, model: ModelServer, a_git_project: Path, agent_environment: dict[str, str]
 ) -> None:
-    from threading import Thread
-
     with Project.open(a_git_project) as project:
         task = project.tasks.add("Fix the parser")
     model.play(
@@ -88,13 +86,14 @@ def test_it_comes_over_http_as_well(
         says("Reported."),
     )
 
-    with McpHttpServer(str(a_git_project), "127.0.0.1", 0, AGENT) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        headers = {"Authorization": f"Bearer {server.token}"}
-        events = run_claude(
-            claude, a_git_project, agent_environment, {"type": "http", "url": server.url, "headers": headers}
-        )
-        server.shutdown()
+    with Project.open(a_git_project) as project:
+        served = Served(a_git_project, project)
+        headers = {"Authorization": f"Bearer {mcp_token(served.token)}"}
+        connection: dict[str, object] = {"type": "http", "url": served.server.mcp_url, "headers": headers}
+        try:
+            events = run_claude(claude, a_git_project, agent_environment, connection)
+        finally:
+            served.close()
 
     assert status_of(events) == [("ralph", "connected")]
     third = [request for request in model.requests if request.tools][-1]

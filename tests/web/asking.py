@@ -51,6 +51,15 @@ class Said:
         return self.json if self.kind.endswith("json") and self.body else self.text
 
 
+def refused(response: tuple[int, Any], status: int, *words: str) -> None:
+    """Check the problem in a response: its status, and its code or a name in its detail for each word."""
+    assert response[0] == status, response
+    problem = response[1]
+    for word in words:
+        assert word == problem["code"] or word in problem["detail"], problem
+    assert " --" not in problem["detail"], "options of the command line mean nothing over HTTP"
+
+
 class Asking:
     """What a server can be asked, under its address and with its token."""
 
@@ -81,7 +90,7 @@ class Asking:
             connection.close()
 
     def get(self, path: str, json: Any = None, headers: Mapping[str, str | None] | None = None) -> tuple[int, Any]:
-        """Give the status and what was answered: JSON, or text."""
+        """Return the status and what was answered: JSON, or text."""
         return self._said("GET", path, json, headers)
 
     def post(self, path: str, json: Any = None, headers: Mapping[str, str | None] | None = None) -> tuple[int, Any]:
@@ -150,7 +159,7 @@ class ServedApart(Asking):
         )
         assert self.process.stdout
         self.lines: list[str] = []
-        while not any("/api" in line for line in self.lines) and (line := self.process.stdout.readline()):
+        while not any("/mcp" in line for line in self.lines) and (line := self.process.stdout.readline()):
             self.lines.append(line)
         link = re.search(r"http://\S+/\?token=(\S+)", "".join(self.lines))
         address = re.search(r"(http://\S+)/api,", "".join(self.lines))
@@ -167,12 +176,11 @@ class ServedApart(Asking):
         self.process.communicate()
         self._errors.close()
 
-    def end(self, how: signal.Signals = signal.SIGINT) -> tuple[float, int, str]:
-        """Let it end; give how long that took, its exit code, and all it still printed."""
-        began = time.monotonic()
+    def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+        """End it; return its exit code and all it still printed."""
         self.process.send_signal(how)
-        out, _ = self.process.communicate(timeout=20)
-        return time.monotonic() - began, self.process.returncode, out + self._printed()
+        out, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, out + self._printed()
 
     def _printed(self) -> str:
         self._errors.seek(0)

@@ -14,7 +14,7 @@ from tests.web.asking import Served
 
 @pytest.fixture
 def served(project: Project) -> Iterator[Served]:
-    """Give a server on a new project, in the database that is tested."""
+    """Return a server on a new project, in the database that is tested."""
     one = Served(Path(project.directory), project)
     yield one
     one.close()
@@ -22,7 +22,7 @@ def served(project: Project) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def served_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server for many tests that ask it nothing about the store: always on SQLite."""
+    """Return a server for many tests that ask it nothing about the store: always on SQLite."""
     directory = tmp_path_factory.mktemp("served") / "project"
     directory.mkdir()
     init_project(directory, environment={})

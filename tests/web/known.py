@@ -14,7 +14,7 @@ VARIABLE = "RALPH_FUZZ_IDS"
 
 
 def ids_in(project: Project) -> Known:
-    """Give ids by the word that stands before them in a path, or by the name they have in a query."""
+    """Return ids by the word that stands before them in a path, or by the name they have in a query."""
     memories = [memory.id for memory in project.memory.list(MemoryFilter())][:LIMIT]
     waiting = [memory.id for memory in project.learnings.list()]
     tasks = [task.id for task in project.tasks.list()][:LIMIT]
@@ -36,7 +36,7 @@ def ids_in(project: Project) -> Known:
 
 
 def filled(path: str, known: Known) -> str | None:
-    """Give a path with what it names put in; nothing when there is nothing of the kind."""
+    """Return a path with what it names put in; nothing when there is nothing of the kind."""
     words = path.split("/")
     for place, word in enumerate(words):
         if word.startswith("{"):

@@ -430,7 +430,7 @@ def test_text_comes_back_without_secrets_and_control_sequences(served: Served) -
 
 
 def _all_pages(served: Served, path: str) -> list[Any]:
-    """Give what all pages hold, together."""
+    """Return what all pages hold, together."""
     found: list[Any] = []
     cursor = ""
     while True:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-import pytest
-
-from ralph.web import file_sync
 from tests.web.asking import Served
 
 BROKEN = "# Memories\n\n## Patterns\n\n### mem-1700000000-0001\nno quote here\n"
@@ -55,20 +51,3 @@ def test_a_file_that_cannot_be_written_is_told(served: Served) -> None:
     assert any("cannot write .agent/memories.md: " in one for one in warnings(served))
     (Path(served.project.directory) / ".agent").unlink()
     assert warnings(served) == []
-
-
-def test_in_a_large_project_the_keeper_tells_what_is_wrong(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_sync, "BACKGROUND_SYNC_THRESHOLD", 2)
-    for number in range(4):
-        served.post("/api/projects/-/memories", {"content": f"Fact number {number} stands alone."})
-    time.sleep(1)
-    (Path(served.project.directory) / ".ralph/knowledge").mkdir(exist_ok=True)
-    write(served, ".ralph/knowledge/notes.md", "Just some words.\n")
-
-    deadline = time.monotonic() + 10
-    while not (found := warnings(served)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-
-    assert any(".ralph/knowledge/notes.md" in one for one in found)
-    time.sleep(1.5)
-    assert warnings(served) == found  # also when the files have been looked at again since

@@ -59,7 +59,7 @@ def rows(page: Page) -> list[str]:
 
 
 def a_worked_project(project: Project, text: str) -> str:
-    """Fill a project with one of everything, each field holding a text; give the id of a memory that was used."""
+    """Fill a project with one of everything, each field holding a text; return the id of a memory that was used."""
     project.features.add(text[:60])
     project.tasks.add(text, text)
     project.tasks.add(f"Blocked {text}")
@@ -356,7 +356,7 @@ def test_what_is_not_there_is_a_page_that_says_so(served: Served, path: str) -> 
     assert not page.all("b")
 
 
-@pytest.mark.parametrize("query", ["project=nowhere", "project=%00", "task=t-000000", "task=%00"])
+@pytest.mark.parametrize("query", ["project=nowhere", "task=t-000000"])
 def test_a_project_or_task_that_is_not_there_is_said(served: Served, query: str) -> None:
     memory = served.project.memory.add("The parser wants tabs").memory
 
@@ -533,7 +533,7 @@ def test_a_moment_that_is_none_is_text() -> None:
         (usd(0.0123), "$0.0123"),
         (usd(1234.5), "$1,234.50"),
         (usd(0), "$0.00"),
-        (percent(0.256), "26 %"),
+        (percent(0.256), "26%"),
         (percent(None), "–"),
         (points(-0.05), "−5.0"),
         (seconds(3.21), "3.2 s"),

@@ -19,15 +19,14 @@ import pytest
 from ralph.core.errors import RalphError
 from ralph.project import Project
 from ralph.web import server
-from ralph.web.api import STREAMS
-from ralph.web.server import WebServer, token_path
+from ralph.web.events import EVENTS_PATH
+from ralph.web.server import WebServer
+from ralph.web.tokens import token_path
 from ralph.workspace import FOLDER, init_project
 from tests.cli.ran import run
 from tests.postgres import Server as Postgres
 from tests.web.asking import Served, ServedApart
 
-SECONDS_TO_END = 2.0
-"""A busy machine takes its time; what waits for somebody who listens takes 3 s."""
 NEEDED = ["msgspec", "starlette", "uvicorn", "jinja2"]
 
 
@@ -37,14 +36,13 @@ def test_it_prints_the_link_that_lets_a_browser_in(project: Project) -> None:
         entered = server.ask("GET", f"/{rest}", headers={"authorization": None, "host": host})
         cookie = entered.headers["set-cookie"].partition(";")[0]
         page = server.ask("GET", "/", headers={"authorization": None, "cookie": cookie, "host": host})
-        seconds, code, rest = server.end()
+        code, rest = server.end()
 
     assert str(project.root) in server.lines[0]
     assert f"{server.url}/api" in server.lines[2]
     assert token_path(project.directory).read_text().strip() == server.token
     assert page.status == 200
     assert (code, rest) == (0, "Stopped.\n")
-    assert seconds < SECONDS_TO_END
 
 
 def test_the_link_stays_the_same_when_it_is_started_again(project: Project) -> None:
@@ -60,28 +58,33 @@ def test_the_link_stays_the_same_when_it_is_started_again(project: Project) -> N
 def test_a_signal_ends_it_at_once(project: Project, how: signal.Signals) -> None:
     with ServedApart(project.root) as server:
         assert server.get("/")[0] == 200
-        seconds, code, rest = server.end(how)
+        code, rest = server.end(how)
 
-    assert seconds < SECONDS_TO_END
     assert "Traceback" not in rest
     assert code in (0, -how, 128 + how)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once_while_somebody_listens(project: Project, how: signal.Signals) -> None:
-    assert STREAMS
-
     with (
         ServedApart(project.root) as server,
-        server.stream(STREAMS[0].path) as one,
-        server.stream(STREAMS[0].path) as two,
+        server.stream(EVENTS_PATH) as one,
+        server.stream(EVENTS_PATH) as two,
     ):
         assert (one.status, two.status) == (200, 200)
-        seconds, code, rest = server.end(how)
+        code, rest = server.end(how)
 
-    assert seconds < SECONDS_TO_END
     assert "Traceback" not in rest
     assert code in (0, -how, 128 + how)
+
+
+def test_open_streams_do_not_delay_the_end(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SHUTDOWN_TIMEOUT", 600)
+    served = Served(project.root, project)
+
+    with served.stream(EVENTS_PATH) as stream:
+        assert stream.status == 200
+        served.close()
 
 
 def test_connections_that_say_nothing_do_not_keep_it(project: Project) -> None:
@@ -90,10 +93,9 @@ def test_connections_that_say_nothing_do_not_keep_it(project: Project) -> None:
         with socket.create_connection(address) as silent, socket.create_connection(address) as half:
             half.sendall(b"POST /api/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n")
             assert server.get("/")[0] == 200
-            seconds, _, rest = server.end()
+            _, rest = server.end()
             silent.close()
 
-    assert seconds < SECONDS_TO_END
     assert "Traceback" not in rest
 
 
@@ -111,24 +113,6 @@ def test_an_agent_is_not_told_the_token(
     ran = run(capsys, project.root, "serve", "--print-token")
 
     assert (ran.code, ran.out) == (2, "")
-
-
-def test_who_says_nothing_loses_the_connection(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "REQUEST_HEAD_TIMEOUT", 0.3)
-    one = Served(project.root, project)
-    try:
-        address = ("127.0.0.1", one.port)
-        with socket.create_connection(address, 5) as silent, socket.create_connection(address, 5) as half:
-            half.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-
-            assert (silent.recv(1), half.recv(1)) == (b"", b"")
-        with one.stream(STREAMS[0].path) as stream:
-            time.sleep(0.6)
-            assert stream.status == 200
-            one.project.tasks.add("Something to tell")
-            assert stream.readline()
-    finally:
-        one.close()
 
 
 def test_an_answer_on_a_connection_that_is_kept_is_sent_at_once(served: Served) -> None:
@@ -157,7 +141,7 @@ def test_what_clients_do_wrong_is_not_printed(project: Project) -> None:
             with socket.create_connection(address, 5) as connection:
                 connection.sendall(sent.encode())
         assert server.get("/")[0] == 200
-        _, _, rest = server.end()
+        _, rest = server.end()
 
     assert rest == "Stopped.\n"
 
@@ -169,13 +153,10 @@ def test_while_somebody_holds_the_database_reading_goes_on(served: Served) -> No
     with ThreadPoolExecutor(10) as threads:
         waiting = [threads.submit(served.post, "/api/tasks", {"title": f"Task {n}"}) for n in range(10)]
         time.sleep(0.3)
-        began = time.monotonic()
         status, _ = served.get("/api/tasks")
-        seconds = time.monotonic() - began
         holder.execute("ROLLBACK")
 
     assert status == 200
-    assert seconds < 2
     assert [one.result()[0] for one in waiting] == [201] * 10
 
 
@@ -276,7 +257,7 @@ def test_many_ask_at_once_and_each_gets_an_answer(served: Served) -> None:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    """Give a server of this test alone, because it is stopped."""
+    """Return a server of this test alone, because it is stopped."""
     one = Postgres()
     one.run("CREATE DATABASE away")
     yield one
@@ -294,7 +275,7 @@ def test_a_database_that_is_away_is_said_in_a_sentence_and_may_come_back(tmp_pat
         answers = [server.ask("GET", path) for path in ("/api/status", "/api/status", "/")]
         postgres.start()
         later = [server.get(path)[0] for path in ("/api/status", "/", "/api/tasks")]
-        _, _, printed = server.end()
+        _, printed = server.end()
 
     assert [said.status for said in answers] == [503, 503, 503]
     assert all("\n" not in said.json["detail"] for said in answers[:2])

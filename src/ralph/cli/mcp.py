@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.cli.output import parse_int, working_directory
+from ralph.cli.output import actor, parse_int, working_directory
 from ralph.core.actor import actor_from_environment
+from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.core.actor import Actor
-
 EPILOG = """\
 Agents start it themselves. Connect one with ralph setup claude, or by hand:
   claude mcp add ralph -- ralph mcp
-With --http it keeps running and serves clients on this machine.
+With --http it starts the server of ralph serve, which also serves MCP clients on this machine.
 """
 
 
@@ -34,14 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or with --http until Ctrl+C."""
-    # MCP clients count as agents, inside and outside the loop.
-    agent = actor_from_environment(os.environ, is_agent=True)
-    directory = "." if args.directory == "." else str(working_directory(args))
     if args.http:
-        return _serve_http(args, directory, agent)
+        return _serve_http(args)
     if args.host is not None or args.port is not None:
-        from ralph.core.errors import UsageError
-
         raise UsageError("--host and --port need --http.")
     if sys.stdin.isatty():
         print(
@@ -51,28 +45,22 @@ def run(args: argparse.Namespace) -> int:
         )
     from ralph.integrations.mcp.stdio import serve_stdio
 
-    serve_stdio(directory, agent)
+    directory = "." if args.directory == "." else str(working_directory(args))
+    # MCP clients count as agents, inside and outside the loop.
+    serve_stdio(directory, actor_from_environment(os.environ, is_agent=True))
     return 0
 
 
-def _serve_http(args: argparse.Namespace, directory: str, agent: Actor) -> int:
-    from ralph.web.mcp import DEFAULT_MCP_PORT, MCP_TOKEN_FILE, McpHttpServer
-    from ralph.workspace import FOLDER, find_root
+def _serve_http(args: argparse.Namespace) -> int:
+    from ralph.cli.serve import create_server, run_server
+    from ralph.web.tokens import DEFAULT_MCP_PORT, mcp_token
+    from ralph.workspace import find_root
 
-    root = find_root(directory)
-    with McpHttpServer(
-        root, args.host or "127.0.0.1", DEFAULT_MCP_PORT if args.port is None else args.port, agent
-    ) as server:
-        print(f"Serving {root} at {server.url}. Press Ctrl+C to stop.")
-        if server.is_token_new:
-            print("To connect Claude Code (the token is shown only once):")
-            header = f'--header "Authorization: Bearer {server.token}"'
-            print(f"  claude mcp add --transport http ralph {server.url} {header}")
-        else:
-            print(f"The token is in {FOLDER}/{MCP_TOKEN_FILE}.")
-        sys.stdout.flush()
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print("Stopped.")
-    return 0
+    root = find_root(working_directory(args))
+    port = DEFAULT_MCP_PORT if args.port is None else args.port
+    server = create_server(root, args.host or "127.0.0.1", port, (), actor())
+    print(f"Serving {root} at {server.mcp_url}. Press Ctrl+C to stop.")
+    print("To connect Claude Code:")
+    header = f'--header "Authorization: Bearer {mcp_token(server.token)}"'
+    print(f"  claude mcp add --transport http ralph {server.mcp_url} {header}")
+    return run_server(server)

@@ -7,18 +7,25 @@ import sys
 
 from ralph.cli.output import actor, parse_int, working_directory
 from ralph.core.errors import RalphError
-from ralph.web.tokens import DEFAULT_SERVE_PORT
+from ralph.core.extras import install_hint
+from ralph.web.tokens import DEFAULT_SERVE_PORT, load_or_create_token, token_path
+from ralph.workspace import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from ralph.core.actor import Actor
+    from ralph.web.server import WebServer
 
 EPILOG = """\
 Open the printed link once to sign in with your browser. Programs send the token in a header:
   TOKEN=$(ralph serve --print-token)
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8420/api/status
-The API is documented at /api/docs. From another machine: ssh -L 8420:127.0.0.1:8420 HOST
+The API is documented at /api/docs, and MCP clients connect to /mcp with the same token.
+From another machine: ssh -L 8420:127.0.0.1:8420 HOST
 """
 
 
@@ -47,39 +54,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
-    from ralph.workspace import find_root
-
-    try:
-        import jinja2  # noqa: F401
-        import msgspec  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        from ralph.core.extras import install_hint
-
-        raise RalphError(f"The dashboard needs optional packages: {install_hint('server')}") from None
-    from ralph.web.server import WebServer, token_path
-
     root = find_root(working_directory(args))
     if args.print_token:
-        from ralph.web.tokens import load_or_create_token
-
         actor().require_person("see the token")
         print(load_or_create_token(token_path(root))[0])
         return 0
-    server = WebServer(root, args.host, args.port, args.allow_host, actor())
+    server = create_server(root, args.host, args.port, args.allow_host, actor())
     print(f"Serving {root}. Press Ctrl+C to stop.")
     print(f"  Dashboard  {server.sign_in_url}")
     print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")
-    sys.stdout.flush()
+    print(f"  MCP        {server.mcp_url}, with the same token")
     page = _open_in_browser(server.sign_in_url, token_path(root).with_suffix(".html")) if args.open else None
+    try:
+        return run_server(server)
+    finally:
+        if page:
+            page.unlink(missing_ok=True)
+
+
+def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str], actor: Actor) -> WebServer:
+    """Return the server of a project, which already listens."""
+    try:
+        from ralph.web.server import WebServer
+    except ImportError as error:
+        if not error.name or error.name.startswith("ralph"):
+            raise
+        raise RalphError(f"The server needs optional packages: {install_hint('server')}") from None
+    return WebServer(root, host, port, allowed_hosts, actor)
+
+
+def run_server(server: WebServer) -> int:
+    """Serve until Ctrl+C."""
+    sys.stdout.flush()
     try:
         server.run()
     except KeyboardInterrupt:
         print("Stopped.")
-    finally:
-        if page:
-            page.unlink(missing_ok=True)
     return 0
 
 

@@ -13,10 +13,11 @@ from ralph.core.errors import StoreError, SystemResourceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ralph.core.actor import Actor
+    from ralph.integrations.background_sync import BackgroundSync
     from ralph.project import Project
 
     R = TypeVar("R")
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
 class ProjectHandle:
     """Project directory whose project is opened on first use."""
 
-    def __init__(self, directory: str, actor: Actor = PERSON) -> None:
+    def __init__(self, directory: str, actor: Actor = PERSON, background: BackgroundSync | None = None) -> None:
+        """`background` syncs the memory files of a large project instead of each call."""
         self._directory = directory
         self._actor = actor
+        self._background = background
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
 
-    def call_with_project(
-        self, function: Callable[[Project], R], *, sync: bool = True, problems: Sequence[str] = ()
-    ) -> R:
+    def call_with_project(self, function: Callable[[Project], R]) -> R:
         """Call a function with the project, its memory files synced before and after, and return its result.
 
-        Without `sync`, another thread syncs the files, and `problems` are what it found. The project is reopened
-        after a store error and when its configuration has changed. OS errors are raised as `RalphError`.
+        The project is reopened after a store error and when its configuration has changed. OS errors are raised as
+        `RalphError`.
         """
         try:
             if self._project is not None and self._settings != _stamps(self._project):
@@ -47,8 +48,7 @@ class ProjectHandle:
 
                 self._project = Project.open(self._directory, actor=self._actor)
                 self._settings = _stamps(self._project)
-            self._project.files.is_paused = not sync
-            self._project.files.problems = [] if sync else list(problems)
+            self._leave_files_to_background(self._project)
             with self._project.synced() as project:
                 result = function(project)
             if self._project.store.database.write_error:
@@ -60,6 +60,14 @@ class ProjectHandle:
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
             raise SystemResourceError(f"{error.strerror or error}{where}.") from error
+        finally:
+            if self._background:
+                self._background.request()
+
+    def _leave_files_to_background(self, project: Project) -> None:
+        background = self._background if self._background and self._background.is_active else None
+        project.files.is_paused = background is not None
+        project.files.problems = list(background.problems) if background else []
 
     def release(self) -> None:
         """Release store resources until the next use."""
@@ -75,20 +83,13 @@ class ProjectHandle:
 
 def _stamps(project: Project) -> tuple[float, ...]:
     """Return values that change when the configuration is edited or the database file is replaced."""
-    settings = tuple(_modified_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
+    settings = tuple(_stat(f"{project.directory}/{name}", "st_mtime") for name in (TOML_NAME, *YAML_NAMES))
     database = project.store.database
-    return settings if database.is_server else (*settings, _inode(database.display_url))
+    return settings if database.is_server else (*settings, _stat(database.display_url, "st_ino"))
 
 
-def _inode(path: str) -> int:
+def _stat(path: str, field: str) -> float:
     try:
-        return os.stat(path).st_ino  # noqa: PTH116
-    except OSError:
-        return 0
-
-
-def _modified_at(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime  # noqa: PTH116
+        return float(getattr(os.stat(path), field))  # noqa: PTH116
     except OSError:
         return 0.0

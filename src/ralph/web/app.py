@@ -1,203 +1,209 @@
-"""ASGI application with all endpoints and pages behind the guard."""
+"""ASGI application: authenticates a request, finds its route, and calls the endpoint in a worker thread.
+
+A request passes two wrappers between the ASGI server and the endpoint function: `WebApp`, which authenticates, parses
+and reports errors, and `ProjectThreads`, which opens the project and syncs its files.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import re
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.responses import HTMLResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError
-from ralph.core.records import record
-from ralph.web.api import ENDPOINTS, STREAMS
-from ralph.web.auth import API_PREFIX, AuthMiddleware, is_api_path
-from ralph.web.endpoints import ResponseChunk, call_endpoint, parse_body, parse_query
-from ralph.web.events import EventFeed
+from ralph.core.records import record, replace
+from ralph.web.api import ENDPOINTS
+from ralph.web.auth import API_PREFIX, MCP_PATH, Authenticator, is_program_path, read_body
+from ralph.web.endpoints import Endpoint, RawResponse, encode_json, parse_body, parse_query
+from ralph.web.events import EVENTS_PATH, EventFeed, open_stream
+from ralph.web.mcp import answer_mcp
 from ralph.web.openapi import openapi_json
-from ralph.web.pages import PAGES
+from ralph.web.pages import NAVIGATION, PAGES, PageView
 from ralph.web.problems import JSON_TYPE, RequestRejected, error_detail, problem_response
-from ralph.web.rendering import STATIC, render
+from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
-    from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import Receive, Scope, Send
 
     from ralph.project import Project
-    from ralph.web.endpoints import Endpoint
-    from ralph.web.page_routes import PageRoute
+    from ralph.web.pages import DashboardPage
+
+    Respond = Callable[[Request, Sequence[str]], Awaitable[Response]]
+
+SECURITY_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+"""Default headers of every response."""
+_PARAMETER = re.compile(r"\\\{(\w+)\\\}")
 
 
 @record
-class Application:
-    """Application with the callbacks for shutting it down."""
+class Route:
+    """Method and path with the function that responds to requests for them."""
 
-    app: ASGIApp
-    end_streams: Callable[[], None]
-    skip_final_sync: Callable[[], None]
-    """Skip work at shutdown that the next command can do."""
-
-
-def create_app(
-    root: str, token: str, *, name: str, cookie: str, hosts: Collection[str] = (), actor: Actor = PERSON
-) -> Application:
-    """Create the application for the project in a directory."""
-    threads = ProjectThreads(root, actor)
-    feed = EventFeed(threads)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        feed.close()
-        threads.close()
-
-    app = Starlette(
-        routes=[
-            *(Route(call.path, _api_endpoint(call), methods=[call.method]) for call in ENDPOINTS),
-            *(Route(stream.path, stream.open, methods=["GET"]) for stream in STREAMS),
-            Route(f"{API_PREFIX}openapi.json", _openapi_document, methods=["GET"]),
-            Mount("/static", _Static(directory=STATIC), name="static"),
-            *(Route(page.path, _page_endpoint(page), methods=["GET"]) for page in PAGES),
-        ],
-        exception_handlers={
-            RalphError: _handle_ralph_error,
-            RequestRejected: _handle_refused,
-            HTTPException: _handle_http_error,
-            ClientDisconnect: _handle_disconnect,
-            Exception: _handle_unexpected_error,
-        },
-        lifespan=lifespan,
-    )
-    app.state.threads = threads
-    app.state.feed = feed
-    app.state.name = name
-    return Application(
-        app=AuthMiddleware(app, token, cookie, hosts), end_streams=feed.close, skip_final_sync=threads.skip_final_sync
-    )
+    method: str
+    path: str
+    pattern: re.Pattern[str]
+    respond: Respond
 
 
-# --- responses ------------------------------------------------------------------------------
+class WebApp:
+    """ASGI application for the project in a directory."""
 
+    def __init__(
+        self,
+        root: str,
+        token: str,
+        *,
+        name: str,
+        cookie: str,
+        hosts: Collection[str] = (),
+        mcp_tokens: tuple[str, ...] = (),
+        actor: Actor = PERSON,
+    ) -> None:
+        self._name = name
+        self._auth = Authenticator(token, cookie, hosts, mcp_tokens)
+        self._threads = ProjectThreads(root, actor)
+        self._feed = EventFeed(self._threads)
+        self._static = StaticFiles(directory=STATIC)
+        self._agent = replace(actor, kind="agent")
+        self.end_streams = self._feed.close
+        self.routes = (
+            *(_route(endpoint.method, endpoint.path, self._api_responder(endpoint)) for endpoint in ENDPOINTS),
+            _route("GET", EVENTS_PATH, lambda request, _: open_stream(request, self._feed)),
+            _route("GET", f"{API_PREFIX}openapi.json", _openapi_document),
+            _route("POST", MCP_PATH, lambda request, _: answer_mcp(request, self._threads, self._agent)),
+            *(_route("GET", page.path, self._page_responder(page)) for page in PAGES),
+            Route(method="GET", path="/static", pattern=re.compile("/static/(.*)", re.DOTALL), respond=self._file),
+        )
 
-def _api_endpoint(call: Endpoint) -> Callable[[Request], object]:
-    async def endpoint(request: Request) -> Response:
-        query = parse_query(call.query, request.query_params.multi_items()) if call.query else None
-        body = parse_body(call.body, await request.body()) if call.body else None
-        path = _path_arguments(request, call.path_parameters)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request."""
+        request = Request(scope, receive)
+        try:
+            response = self._auth.authenticate(request)
+            if response is None:
+                respond, arguments = self._find(request.method, scope["path"])
+                response = await respond(request, arguments)
+        except Exception as error:  # noqa: BLE001 - the last place where an error can be answered
+            response = self._error_response(request, error)
+        for name, value in SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        await response(scope, receive, send)
 
-        def work(project: Project) -> bytes | ResponseChunk:
-            return call_endpoint(call, project, path, query, body)
+    def close(self) -> None:
+        """Close all streams and projects."""
+        self.end_streams()
+        self._threads.close()
 
-        threads: ProjectThreads = request.app.state.threads
-        use = threads.use if call.method == "GET" else threads.use_for_writing
-        result = await use(work)
-        if isinstance(result, ResponseChunk):
-            media_type = "text/plain" if result.is_text else JSON_TYPE
-            return StreamingResponse(_stream_pieces(threads, result), call.status, media_type=media_type)
-        return Response(result, call.status, media_type=JSON_TYPE)
+    # --- routes -----------------------------------------------------------------------------
 
-    return endpoint
+    def _find(self, method: str, path: str) -> tuple[Respond, Sequence[str]]:
+        """Return the function that responds to a request, and its path parameters."""
+        allowed = []
+        for route in self.routes:
+            # A parameter with a NUL byte cannot exist.
+            if (match := route.pattern.fullmatch(path)) and "\0" not in path:
+                if method == route.method or (method, route.method) == ("HEAD", "GET"):
+                    return route.respond, match.groups()
+                allowed.append(route.method)
+        hint = " See /api/docs." if is_program_path(path) else ""
+        if allowed:
+            raise RequestRejected(405, f"{method} is not supported here.{hint}", {"allow": ", ".join(allowed)})
+        raise RequestRejected(404, f"Page or endpoint not found.{hint}")
 
+    def _api_responder(self, endpoint: Endpoint) -> Respond:
+        async def respond(request: Request, path: Sequence[str]) -> Response:
+            arguments: dict[str, Any] = {}
+            if endpoint.query:
+                arguments["query"] = parse_query(endpoint.query, request.query_params.multi_items())
+            if endpoint.body:
+                arguments["body"] = parse_body(endpoint.body, await read_body(request))
 
-async def _stream_pieces(threads: ProjectThreads, piece: ResponseChunk) -> AsyncIterator[bytes]:
-    """Yield a response piece by piece, without holding a thread while the client reads."""
-    yield piece.text
-    while piece.next_chunk:
-        piece = await threads.use(piece.next_chunk)
-        yield piece.text
+            def work(project: Project) -> RawResponse:
+                result = endpoint.handler(project, *path, **arguments)
+                return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
+            result = await self._threads.use(work, is_write=endpoint.method != "GET")
+            return Response(result.text, endpoint.status, media_type="text/plain" if result.is_text else JSON_TYPE)
 
-def _page_endpoint(page: PageRoute) -> Callable[[Request], object]:
-    async def endpoint(request: Request) -> Response:
-        query = parse_query(page.query, request.query_params.multi_items()) if page.query else None
-        path = _path_arguments(request, page.path_parameters)
+        return respond
 
-        def work(project: Project) -> tuple[str, int]:
-            view = page.handler(project, *path, **({"query": query} if page.query else {}))
-            common = {"path": request.url.path, "project_name": project.store.project_name}
-            return render(view.template, {**common, **view.values}), view.status
+    def _page_responder(self, page: DashboardPage) -> Respond:
+        query = page.query
 
-        threads: ProjectThreads = request.app.state.threads
-        return HTMLResponse(*await threads.use(work))
+        async def respond(request: Request, path: Sequence[str]) -> Response:
+            arguments = {"query": parse_query(query, request.query_params.multi_items())} if query else {}
 
-    return endpoint
+            def work(project: Project) -> str:
+                view = page.handler(project, *path, **arguments)
+                return _render(view, project.store.project_name, page.section)
 
+            return HTMLResponse(await self._threads.use(work))
 
-def _path_arguments(request: Request, names: Sequence[str]) -> list[str]:
-    """Return the path parameters of a request; one with a NUL byte cannot exist, so it is a 404."""
-    values: list[str] = [request.path_params[name] for name in names]
-    if any("\0" in value for value in values):
-        raise HTTPException(404)
-    return values
+        return respond
 
-
-async def _openapi_document(request: Request) -> Response:
-    return Response(openapi_json(), media_type=JSON_TYPE)
-
-
-class _Static(StaticFiles):
-    """Static files shipped with the program."""
-
-    def file_response(self, *args: object, **kwargs: object) -> Response:
-        """Return a file that browsers must revalidate, because an upgrade may replace it."""
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
+    async def _file(self, request: Request, path: Sequence[str]) -> Response:
+        """Return a static file that browsers must revalidate, because an upgrade may replace it."""
+        response = await self._static.get_response(path[0], request.scope)
         response.headers["cache-control"] = "private, no-cache"
         return response
 
+    # --- errors -----------------------------------------------------------------------------
 
-# --- errors ---------------------------------------------------------------------------------
-
-
-def _error_response(
-    request: Request, status: int, detail: str, code: str, headers: dict[str, str] | None = None
-) -> Response:
-    """Return an error as problem details for programs or as a page for people."""
-    if is_api_path(request.url.path):
-        return problem_response(status, detail, code, headers)
-    values = {"path": request.url.path, "project_name": request.app.state.name, "status": status, "detail": detail}
-    return HTMLResponse(render("error.html", values), status, headers)
-
-
-async def _handle_ralph_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RalphError)
-    return _error_response(request, error.http_status, error_detail(error), error.code)
+    def _error_response(self, request: Request, error: Exception) -> Response:
+        """Return an error as problem details for programs or as a page for people."""
+        status, detail, code, headers = _describe(error)
+        if is_program_path(request.scope["path"]):
+            return problem_response(status, detail, code, headers)
+        if isinstance(error, RequestRejected) and status not in (404, 405):
+            return rejection_page(status, detail, headers)
+        view = PageView(template="error.html", values={"status": status, "detail": detail})
+        return HTMLResponse(_render(view, self._name), status, headers)
 
 
-async def _handle_refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestRejected)
-    return _error_response(request, error.status, str(error), error.code, error.headers)
+def _route(method: str, path: str, respond: Respond) -> Route:
+    pattern = re.compile(_PARAMETER.sub("([^/]+)", re.escape(path)))
+    return Route(method=method, path=path, pattern=pattern, respond=respond)
 
 
-async def _handle_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    hint = " See /api/docs." if is_api_path(request.url.path) else ""
-    details = {
-        404: f"Page or endpoint not found.{hint}",
-        405: f"{request.method} is not supported here.{hint}",
-    }
-    code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http-error")
-    detail = details.get(error.status_code, str(error.detail))
-    return _error_response(request, error.status_code, detail, code, dict(error.headers or {}))
+def _render(view: PageView, project_name: str, section: str = "") -> str:
+    common = {"project_name": project_name, "navigation": NAVIGATION, "section": section}
+    return render(view.template, {**common, **view.values})
 
 
-async def _handle_disconnect(request: Request, error: Exception) -> Response:
-    """Answer a client that disconnected early, so that no traceback is printed."""
-    return _error_response(request, 400, "The request body is incomplete.", "incomplete-body")
+async def _openapi_document(request: Request, _: Sequence[str]) -> Response:
+    return Response(openapi_json(), media_type=JSON_TYPE)
 
 
-async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
-    """Print the traceback on the server and answer with a generic error."""
+def _describe(error: Exception) -> tuple[int, str, str, dict[str, str]]:
+    """Return the status, detail, code and headers of the response to an error."""
+    if isinstance(error, RalphError):
+        return error.http_status, error_detail(error), error.code, {}
+    if isinstance(error, RequestRejected):
+        return error.status, str(error), error.code, error.headers
+    if isinstance(error, HTTPException):  # raised for static files
+        return error.status_code, str(error.detail), "not-found", {}
+    if isinstance(error, ClientDisconnect):
+        return 400, "The request body is incomplete.", "incomplete-body", {}
     traceback.print_exception(error, file=sys.stderr)
-    return _error_response(
-        request, 500, "Internal error in Ralph. The traceback is in the output of `ralph serve`.", "internal-error"
-    )
+    return 500, "Internal error in Ralph. The traceback is in the output of `ralph serve`.", "internal-error", {}

@@ -22,10 +22,6 @@ from ralph.web.validation import validation_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ralph.project import Project
-
-    Act = Callable[..., Any]
-
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -48,14 +44,12 @@ class Listing(msgspec.Struct, Generic[T]):
 
 
 @record
-class ResponseChunk:
-    """Part of a streamed response; the next part is produced once this one is sent."""
+class RawResponse:
+    """Response that is already encoded."""
 
     text: bytes
-    next_chunk: Callable[[Project], ResponseChunk] | None
-    """Produces the next piece, in any thread; None after the last one."""
     is_text: bool = False
-    """Whether the response is plain text instead of JSON; only set on the first piece."""
+    """Whether it is plain text instead of JSON."""
 
 
 @record
@@ -64,7 +58,7 @@ class Endpoint:
 
     method: str
     path: str
-    handler: Act
+    handler: Callable[..., Any]
     tag: str
     status: int
     """HTTP status on success."""
@@ -98,7 +92,7 @@ class EndpointGroup:
     def get(self, path: str, response_type: Any = None, *, may_be_text: bool = False) -> Callable[[F], F]:
         """Register a function for GET on a path.
 
-        A function that streams pieces declares the type of the whole response, and whether it may be plain text.
+        A function that returns a `RawResponse` declares its type, and whether it may be plain text.
         """
         return self._add("GET", path, 200, response_type, may_be_text)
 
@@ -114,24 +108,26 @@ class EndpointGroup:
         """Register a function for DELETE on a path."""
         return self._add("DELETE", path, 200)
 
-    def _add(self, method: str, path: str, status: int, gives: Any = None, or_text: bool = False) -> Callable[[F], F]:
-        def add(act: F) -> F:
-            hints = get_type_hints(act, include_extras=True)
+    def _add(
+        self, method: str, path: str, status: int, response_type: Any = None, may_be_text: bool = False
+    ) -> Callable[[F], F]:
+        def add(handler: F) -> F:
+            hints = get_type_hints(handler, include_extras=True)
             self.all.append(
                 Endpoint(
                     method=method,
                     path=path,
-                    handler=act,
+                    handler=handler,
                     tag=self.tag,
                     status=status,
                     path_parameters=path_parameter_names(path),
                     query=hints.get("query"),
                     body=hints.get("body"),
-                    response_type=gives or hints["return"],
-                    may_be_text=or_text,
+                    response_type=response_type or hints["return"],
+                    may_be_text=may_be_text,
                 )
             )
-            return act
+            return handler
 
         return add
 
@@ -170,9 +166,9 @@ def parse_body(kind: type[RequestBody], raw: bytes) -> RequestBody:
     return _validated(kind, lambda: msgspec.json.decode(raw, type=kind))
 
 
-def _validated(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
+def _validated(kind: type[msgspec.Struct], parse: Callable[[], T]) -> T:
     try:
-        return read()
+        return parse()
     except msgspec.ValidationError as error:
         raise InvalidValueError(validation_message(kind, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -191,25 +187,11 @@ def _is_list(kind: Any) -> bool:
 # --- responses ------------------------------------------------------------------------
 
 
-def call_endpoint(
-    call: Endpoint, project: Project, path: Sequence[str], query: QueryParams | None, body: RequestBody | None
-) -> bytes | ResponseChunk:
-    """Call an endpoint and return the response as JSON, or its first piece."""
-    arguments: dict[str, Any] = {}
-    if call.query:
-        arguments["query"] = query
-    if call.body:
-        arguments["body"] = body
-    result = call.handler(project, *path, **arguments)
-    return result if isinstance(result, ResponseChunk) else encode_json(result)
-
-
 def encode_json(value: object) -> bytes:
     """Encode records, lists and mappings as JSON, with `?` for characters that cannot be encoded."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
-    except UnicodeEncodeError:
-        # An unpaired surrogate that bypassed `text.accept`; the rest of the response is still useful.
+    except UnicodeEncodeError:  # an unpaired surrogate in the output of an agent
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False).encode("utf-8", "replace")
 
 

@@ -1,6 +1,6 @@
 """Stream of memory, run and task events as server-sent events.
 
-One thread watches the database and wakes all clients, each of which then reads on from its own cursor. Nothing is
+While clients are connected, the newest events are polled; each client then reads on from its own cursor. Nothing is
 buffered per client, so slow or reconnecting clients miss nothing and cost no more than others.
 """
 
@@ -9,36 +9,31 @@ from __future__ import annotations
 import asyncio
 import heapq
 import re
-import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ralph.core.errors import RalphError
 from ralph.core.records import record
-from ralph.integrations.project_handle import ProjectHandle
 from ralph.loop.runs import RunUpdate
-from ralph.store.database import MEMORY_FEED, RUN_FEED
 from ralph.web.endpoints import QueryParams, encode_json, parse_query
 from ralph.web.problems import InvalidValueError, RequestRejected
 from ralph.web.schemas import MemoryHistoryEvent, PublicMemory, memory_history_event, public_memory
-from ralph.web.streams import EventStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from ralph.project import Project
-    from ralph.store.database import ChangeWatch
     from ralph.web.workers import ProjectThreads
 
     Cursor = tuple[int, int]
     """Numbers of the last memory event and the last run or task event a client has seen."""
 
+EVENTS_PATH = "/api/events"
 MAX_STREAM_CLIENTS = 64
 """Maximum number of connected clients."""
 EVENT_PAGE_SIZE = 200
@@ -47,8 +42,8 @@ MAX_EVENT_PAGE_BYTES = 1_000_000
 """Size after which a page ends, in bytes."""
 MAX_STREAM_READERS = 2
 """Maximum number of threads that read for streams; the others serve requests."""
-POLL_INTERVAL = 0.8
-"""Polling interval in seconds, because edited files cause no notification."""
+POLL_INTERVAL = 0.3
+"""Interval at which new events are looked for, in seconds."""
 KEEPALIVE_INTERVAL = 15.0
 """Interval of keep-alive comments, in seconds."""
 RETRY_MILLISECONDS = 2_000
@@ -140,7 +135,7 @@ def parse_event_id(value: str) -> Cursor:
 
 
 class EventFeed:
-    """Connected clients of the event stream; not thread-safe, the watcher calls in through the event loop."""
+    """Connected clients of the event stream; they are woken when there are new events."""
 
     def __init__(self, threads: ProjectThreads) -> None:
         self.is_ended = False
@@ -148,15 +143,14 @@ class EventFeed:
         """Event that is set, and replaced by a new one, when there may be new events."""
         self._threads = threads
         self._clients: set[asyncio.Task[None]] = set()
-        self._reads: dict[Cursor, asyncio.Task[EventPage]] = {}
         self._read_slots = asyncio.Semaphore(MAX_STREAM_READERS)
-        self._watcher: _Watcher | None = None
+        self._poller: asyncio.Task[None] | None = None
 
     def check_capacity(self) -> None:
         """Reject another client if there are too many or the server is shutting down.
 
         Raises:
-            Refused: If no more clients are accepted.
+            RequestRejected: If no more clients are accepted.
         """
         if self.is_ended or len(self._clients) >= MAX_STREAM_CLIENTS:
             raise RequestRejected(
@@ -168,110 +162,41 @@ class EventFeed:
     def join(self, client: asyncio.Task[None]) -> None:
         """Add a client to wake on changes until it leaves."""
         self._clients.add(client)
-        if self._watcher is None:
-            self._watcher = _Watcher(self._threads.root, asyncio.get_running_loop(), self._wake)
-            self._watcher.start()
-        self._watcher.is_wanted.set()
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
 
     def leave(self, client: asyncio.Task[None]) -> None:
         """Remove a client."""
         self._clients.discard(client)
-        if not self._clients and self._watcher:
-            self._watcher.is_wanted.clear()
 
     async def start_cursor(self, last_event_id: str | None) -> Cursor:
         """Return the cursor of an event ID, or of the newest events without one."""
         return parse_event_id(last_event_id) if last_event_id else await self._threads.use(latest_cursor)
 
     async def page(self, cursor: Cursor) -> EventPage:
-        """Return the page after a cursor; clients at the same cursor share one read."""
-        pending = self._reads.get(cursor)
-        if pending is None:
-            pending = self._reads[cursor] = asyncio.create_task(self._read(cursor))
-            pending.add_done_callback(lambda done: self._discard_read(cursor, done))
-        return await asyncio.shield(pending)
-
-    async def _read(self, cursor: Cursor) -> EventPage:
+        """Return the page after a cursor."""
         async with self._read_slots:
             return await self._threads.use(lambda project: read_events(project, cursor))
 
-    def _discard_read(self, cursor: Cursor, done: asyncio.Task[EventPage]) -> None:
-        if self._reads.get(cursor) is done:
-            del self._reads[cursor]
-        if not done.cancelled():
-            done.exception()  # mark as retrieved: perhaps no client waits for it anymore
-
-    def _wake(self) -> None:
-        changed, self.changed = self.changed, asyncio.Event()
-        self._reads = {}  # reads already under way may miss the new events
-        changed.set()
+    async def _poll(self) -> None:
+        """Wake the clients when there are new events, until the last one has left."""
+        newest: Cursor | None = None
+        while self._clients:
+            try:
+                found = await self._threads.use(latest_cursor)
+            except RalphError:
+                found = None  # clients retry too
+            if found is None or found != newest:
+                newest = found
+                changed, self.changed = self.changed, asyncio.Event()
+                changed.set()
+            await asyncio.sleep(POLL_INTERVAL)
 
     def close(self) -> None:
         """Close all streams."""
         self.is_ended = True
-        for client in self._clients:
+        for client in (*self._clients, *([self._poller] if self._poller else [])):
             client.cancel()
-        if self._watcher:
-            self._watcher.end()
-
-
-class _Watcher(threading.Thread):
-    """Thread that watches the database while clients are connected."""
-
-    def __init__(self, root: str, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-        super().__init__(name="ralph-watch", daemon=True)
-        self.is_wanted = threading.Event()
-        self._loop = loop
-        self._wake = wake
-        self._ended = threading.Event()
-        self._opened = ProjectHandle(root)
-        self._project: Project | None = None
-        self._watch: ChangeWatch | None = None
-
-    def run(self) -> None:
-        """Wake the clients on changes and periodically."""
-        while not self._ended.is_set():
-            if not self.is_wanted.is_set():
-                self._release()
-                self.is_wanted.wait()
-                continue
-            try:
-                watch = self._opened.call_with_project(self._ensure_watch)
-            except RalphError:
-                self._ended.wait(POLL_INTERVAL)  # then retry
-            else:
-                watch.wait(POLL_INTERVAL)
-            self._notify()
-        self._release()
-
-    def _ensure_watch(self, project: Project) -> ChangeWatch:
-        """Return the watch on a project, creating a new one if the project was reopened."""
-        if self._watch is None or project is not self._project:
-            self._close_watch()
-            self._watch, self._project = project.store.watch(MEMORY_FEED, RUN_FEED), project
-            project.store.database.release_connection()
-        return self._watch
-
-    def _notify(self) -> None:
-        if not self._ended.is_set():
-            try:
-                self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # the event loop has closed
-                self._ended.set()
-
-    def _release(self) -> None:
-        self._close_watch()
-        self._opened.close()
-
-    def _close_watch(self) -> None:
-        watch, self._watch, self._project = self._watch, None, None
-        if watch:
-            watch.close()
-
-    def end(self) -> None:
-        """Ask the thread to end, without waiting for it."""
-        self._ended.set()
-        self.is_wanted.set()
 
 
 # --- response ---------------------------------------------------------------------------------
@@ -344,13 +269,12 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _open_stream(request: Request) -> Response:
+async def open_stream(request: Request, feed: EventFeed) -> Response:
     """Start an event stream."""
-    if request.method != "GET":
-        raise HTTPException(405, headers={"allow": "GET"})
+    if request.method != "GET":  # HEAD would never end
+        raise RequestRejected(405, f"{request.method} is not supported here.", {"allow": "GET"})
     query = parse_query(EventsQuery, request.query_params.multi_items())
     assert isinstance(query, EventsQuery)
-    feed: EventFeed = request.app.state.feed
     feed.check_capacity()
     # A reconnecting browser repeats the original URL; the header has the last event it saw.
     cursor = await feed.start_cursor(request.headers.get("last-event-id") or query.since)
@@ -358,7 +282,7 @@ async def _open_stream(request: Request) -> Response:
     return _EventStreamResponse(feed, cursor)
 
 
-_OPERATION: dict[str, Any] = {
+EVENTS_OPERATION: dict[str, Any] = {
     "operationId": "listen",
     "summary": "Stream events of memories, runs and tasks as server-sent events.",
     "description": (
@@ -388,7 +312,6 @@ _OPERATION: dict[str, Any] = {
         "default": {"$ref": "#/components/responses/Problem"},
     },
 }
-
-STREAM = EventStream(
-    path="/api/events", open=_open_stream, description=_OPERATION, event_types=(MemoryStreamEvent, RunUpdate)
-)
+"""OpenAPI operation, which cannot be generated from types."""
+EVENT_TYPES = (MemoryStreamEvent, RunUpdate)
+"""Types of the event data."""

@@ -6,7 +6,6 @@ it is done when they are.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from typing import TYPE_CHECKING
 
 from ralph.core.records import record
@@ -23,12 +22,8 @@ MIN_LAYOUT_WIDTH = 4 * NODE_WIDTH + 3 * COLUMN_GAP
 """Width up to which small groups are placed side by side, in SVG units."""
 MAX_BENDS = 1_500
 """Maximum number of bends that route links between tasks; further links go straight behind them."""
-MAX_IMPLIED_LINKS = 5_000
-"""Number of implied dependencies after which no more are collected."""
-MAX_SWEEPS = 4
-"""Number of passes that reduce crossings."""
-MAX_SWEPT_LINKS = 4_000
-"""Number of links above which crossings are not reduced, because nobody could follow them anyway."""
+ORDER_PASSES = 2
+"""Number of passes in each direction that move linked tasks next to each other."""
 _BEND_HEIGHT = 4
 
 NEEDS_LINK, PART_LINK = "needs", "part"
@@ -77,18 +72,13 @@ def layout_graph(
     numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
     names = list(numbers)
     pairs = _pairs(numbers, needs, parents)
-    implied = _implied(numbers, needs, parents, pairs)
-    back = _back_links(len(names), [*pairs, *implied])
+    back = _back_links(len(names), pairs)
     forward = [pair for pair in pairs if pair not in back]
-    columns = _columns(len(names), forward, [pair for pair in implied if pair not in back])
+    columns = _columns(len(names), forward)
+    groups, alone = _groups(len(names), pairs)
+    placed = [_Group(group, columns, [pair for pair in forward if pair[0] in group]) for group in groups]
     spots: dict[int, tuple[float, float, int]] = {}
     routes: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    groups, alone = _groups(len(names), pairs)
-    within: list[list[tuple[int, int]]] = [[] for _ in groups]
-    group_of = {node: at for at, group in enumerate(groups) for node in group}
-    for pair in forward:
-        within[group_of[pair[0]]].append(pair)
-    placed = [_place(group, columns, some) for group, some in zip(groups, within, strict=True)]
     width, height = _pack(placed, spots, routes)
     width, height = _grid(alone, width, height, spots)
     links = tuple(
@@ -123,25 +113,6 @@ def _pairs(
     return pairs
 
 
-def _implied(
-    numbers: Mapping[str, int],
-    needs: Mapping[str, Iterable[str]],
-    parents: Mapping[str, str | None],
-    pairs: Mapping[tuple[int, int], str],
-) -> list[tuple[int, int]]:
-    """Return dependencies that parts inherit from their parent, for which no link is drawn."""
-    found: list[tuple[int, int]] = []
-    for id, number in numbers.items():
-        parent = parents.get(id)
-        for needed in needs.get(parent, ()) if parent in numbers and parent is not None else ():
-            pair = numbers.get(needed, number), number
-            if pair[0] != number and pair not in pairs:
-                found.append(pair)
-        if len(found) > MAX_IMPLIED_LINKS:
-            break
-    return found
-
-
 def _after(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     after: list[list[int]] = [[] for _ in range(count)]
     for first, then in pairs:
@@ -171,9 +142,9 @@ def _back_links(count: int, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, 
     return back
 
 
-def _columns(count: int, drawn: Sequence[tuple[int, int]], implied: Sequence[tuple[int, int]]) -> list[int]:
+def _columns(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
     """Return the column of each task: after all its dependencies; roots move next to their first dependent."""
-    after = _after(count, [*drawn, *implied])
+    after = _after(count, pairs)
     blockers = [0] * count
     for some in after:
         for then in some:
@@ -228,7 +199,8 @@ class _Group:
         self.after: dict[int, list[int]] = {}
         self.bends: dict[tuple[int, int], list[int]] = {}
         self._bend(pairs)
-        self.y: dict[int, float] = {}
+        self._order()
+        self.y = self._place()
 
     def _bend(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Add bends to links that pass through columns; links from the same task share them."""
@@ -253,71 +225,26 @@ class _Group:
         self.after.setdefault(first, []).append(then)
         self.before.setdefault(then, []).append(first)
 
-    # --- order ---
+    def _order(self) -> None:
+        """Sort each column by the mean position of the neighbors in the adjacent column, to avoid crossings."""
+        for _ in range(ORDER_PASSES):
+            for rows, neighbors in ((self.rows, self.before), (self.rows[::-1], self.after)):
+                position: dict[int, float] = {}
+                for row in rows:
+                    targets = {node: _mean(node, neighbors, position, at) for at, node in enumerate(row)}
+                    row.sort(key=targets.__getitem__)
+                    position.update((node, float(at)) for at, node in enumerate(row))
 
-    def order(self) -> None:
-        """Reorder the columns to reduce crossings."""
-        if sum(map(len, self.after.values())) > MAX_SWEPT_LINKS:
-            return
-        best, fewest = [list(row) for row in self.rows], self._crossings()
-        for sweep in range(MAX_SWEEPS):
-            if not fewest:
-                break
-            is_forward = sweep % 2 == 0
-            neighbors = self.before if is_forward else self.after
-            position: dict[int, float] = {}
-            for row in self.rows if is_forward else reversed(self.rows):
-                self._sort(row, neighbors, position)
-            crossings = self._crossings()
-            if crossings < fewest:
-                best, fewest = [list(row) for row in self.rows], crossings
-        self.rows = best
-
-    def _sort(self, row: list[int], neighbors: Mapping[int, list[int]], position: dict[int, float]) -> None:
-        """Sort a column by the mean position of the neighbors in the adjacent column."""
-        targets: dict[int, float] = {}
-        for at, node in enumerate(row):
-            linked = [position[other] for other in neighbors.get(node, ()) if other in position]
-            targets[node] = sum(linked) / len(linked) if linked else float(at)
-        row.sort(key=targets.__getitem__)
-        position.update((node, float(at)) for at, node in enumerate(row))
-
-    def _crossings(self) -> int:
-        count = 0
-        position = {node: at for row in self.rows for at, node in enumerate(row)}
+    def _place(self) -> dict[int, float]:
+        """Return the vertical center of each node, as level with the tasks before it as space allows."""
+        y: dict[int, float] = {}
         for row in self.rows:
-            seen: list[int] = []
+            free = 0.0
             for node in row:
-                ends = sorted(position[then] for then in self.after.get(node, ()))
-                count += sum(len(seen) - bisect_right(seen, end) for end in ends)
-                for end in ends:
-                    insort(seen, end)
-        return count
-
-    # --- places ---
-
-    def settle(self) -> None:
-        """Assign vertical positions as level with linked tasks as space allows."""
-        for row in self.rows:
-            for node, offset in zip(row, _offsets(row), strict=True):
-                self.y[node] = offset
-        for sides, rows in (
-            ((self.before,), self.rows),
-            ((self.after,), self.rows[::-1]),
-            ((self.before, self.after), self.rows),
-        ):
-            for row in rows:
-                self._level(row, sides)
-        top = min(self.y[node] - _half(node) for node in self.y)
-        self.y = {node: y - top for node, y in self.y.items()}
-
-    def _level(self, row: list[int], sides: Sequence[Mapping[int, list[int]]]) -> None:
-        offsets, targets = _offsets(row), []
-        for node, offset in zip(row, offsets, strict=True):
-            linked = [self.y[other] for side in sides for other in side.get(node, ())]
-            targets.append((sum(linked) / len(linked) if linked else self.y[node]) - offset)
-        for node, offset, base in zip(row, offsets, _non_decreasing(targets), strict=True):
-            self.y[node] = base + offset
+                half = _half(node)
+                y[node] = max(_mean(node, self.before, y, free + half), free + half)
+                free = y[node] + half + ROW_GAP
+        return y
 
     @property
     def size(self) -> tuple[float, float]:
@@ -331,34 +258,10 @@ def _half(node: int) -> float:
     return (NODE_HEIGHT if node >= 0 else _BEND_HEIGHT) / 2
 
 
-def _offsets(row: Sequence[int]) -> list[float]:
-    """Return the vertical centers of the nodes of a column when packed tightly."""
-    found: list[float] = []
-    y = 0.0
-    for node in row:
-        y += _half(node)
-        found.append(y)
-        y += _half(node) + ROW_GAP
-    return found
-
-
-def _non_decreasing(targets: Sequence[float]) -> list[float]:
-    """Return the closest non-decreasing sequence (isotonic regression, least squares)."""
-    blocks: list[tuple[float, int]] = []
-    for value in targets:
-        total, count = value, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
-            before = blocks.pop()
-            total, count = total + before[0], count + before[1]
-        blocks.append((total, count))
-    return [total / count for total, count in blocks for _ in range(count)]
-
-
-def _place(group: set[int], columns: Sequence[int], pairs: Sequence[tuple[int, int]]) -> _Group:
-    one = _Group(group, columns, pairs)
-    one.order()
-    one.settle()
-    return one
+def _mean(node: int, neighbors: Mapping[int, list[int]], values: Mapping[int, float], default: float) -> float:
+    """Return the mean value of the neighbors of a node, or a default if it has none."""
+    linked = [values[other] for other in neighbors.get(node, ()) if other in values]
+    return sum(linked) / len(linked) if linked else default
 
 
 # --- placing the groups ---------------------------------------------------------------

@@ -22,10 +22,6 @@ MAX_DIFF_WORDS = 1_500
 """Number of words above which texts are not compared, because it would take too long."""
 MIN_SIMILARITY = 0.3
 """Similarity below which texts are shown one after the other."""
-MAX_UNCHANGED_WORDS = 60
-"""Length above which an unchanged part is abbreviated, in words and spaces."""
-CONTEXT_WORDS = 24
-"""Number of words and spaces shown at each end of an abbreviated part."""
 
 
 def render_markdown(text: object, ids: Mapping[str, str | None] | None = None, suffix: str = "") -> Markup:
@@ -79,7 +75,5 @@ def word_diff(was: str, became: str) -> list[tuple[str, str]]:
 
 def _pieces(how: str, before: list[str], after: list[str]) -> list[tuple[str, str]]:
     if how == "equal":
-        is_long = len(before) > MAX_UNCHANGED_WORDS
-        shown = [*before[:CONTEXT_WORDS], " … ", *before[-CONTEXT_WORDS:]] if is_long else before
-        return [("same", "".join(shown))]
+        return [("same", "".join(before))]
     return [(kind, "".join(words)) for kind, words in (("gone", before), ("new", after)) if words]

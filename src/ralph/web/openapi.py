@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -9,7 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import msgspec
 
 import ralph
-from ralph.web.api import ENDPOINTS, STREAMS
+from ralph.core import records
+from ralph.loop import stats, stuck
+from ralph.memory.lifecycle import lift
+from ralph.web.api import ENDPOINTS
+from ralph.web.events import EVENT_TYPES, EVENTS_OPERATION, EVENTS_PATH
 from ralph.web.problems import JSON_TYPE, PROBLEM_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -32,10 +37,9 @@ def openapi_document() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
-    for stream in STREAMS:
-        paths[stream.path] = {"get": stream.description}
-        for kind in stream.event_types:
-            schemas.of(kind)
+    paths[EVENTS_PATH] = {"get": EVENTS_OPERATION}
+    for kind in EVENT_TYPES:
+        schemas.of(kind)
     problem = schemas.of(Problem)
     return {
         "openapi": "3.1.0",
@@ -151,16 +155,7 @@ def _is_record(kind: Any) -> bool:
 @cache
 def _names() -> dict[str, Any]:
     """Return names in annotations that their modules import only for type checking."""
-    import collections.abc
-
-    from ralph.core import records
-    from ralph.loop import stuck
-    from ralph.memory.lifecycle import lift
-
-    names: dict[str, Any] = {
-        **vars(collections.abc),
-        **vars(stuck),
-        **{name: getattr(records, name) for name in dir(records)},
-        **vars(lift),
-    }
-    return {**names, "Row": dict[str, Any], "Any": Any}
+    names: dict[str, Any] = {"Row": dict[str, Any], "Any": Any}
+    for module in (collections.abc, stuck, stats, records, lift):
+        names |= vars(module)
+    return names

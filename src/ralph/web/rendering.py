@@ -93,7 +93,7 @@ def usd(value: float | None) -> str:
 
 def percent(value: float | None, digits: int = 0) -> str:
     """Format a fraction as a percentage."""
-    return UNKNOWN_VALUE if value is None else f"{value * 100:.{digits}f} %"
+    return UNKNOWN_VALUE if value is None else f"{value * 100:.{digits}f}%"
 
 
 def points(value: float | None) -> str:
@@ -143,7 +143,7 @@ environment.filters |= {"marked": render_markdown, "stressed": render_inline_mar
 
 @cache
 def _policy() -> str:
-    style = render("door.css", {}).encode()
+    style = render("sign_in.css", {}).encode()
     digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -151,7 +151,7 @@ def _policy() -> str:
 
 
 def _sign_in_page(status: int, headers: Mapping[str, str], **values: object) -> HTMLResponse:
-    page = render("door.html", {"title": HTTPStatus(status).phrase, "detail": "", "target": "", **values})
+    page = render("sign_in.html", {"title": HTTPStatus(status).phrase, "detail": "", "target": "", **values})
     return HTMLResponse(page, status, {"content-security-policy": _policy(), **headers})
 
 

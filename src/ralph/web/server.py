@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import socket
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError, UsageError
-from ralph.core.files import state_path
 from ralph.project import Project
-from ralph.web.app import create_app
+from ralph.web.app import WebApp
+from ralph.web.auth import MCP_PATH
 from ralph.web.tokens import (
     DEFAULT_SERVE_PORT,
     LOOPBACK_HOSTS,
@@ -24,31 +21,23 @@ from ralph.web.tokens import (
     derive_secret,
     host_name,
     load_or_create_token,
+    mcp_tokens,
     server_url,
+    token_path,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from types import FrameType
-
-    from ralph.web.app import Application
 
 MAX_CONNECTIONS = 256
 """Maximum number of connections."""
 KEEP_ALIVE_TIMEOUT = 30
 """Time an idle connection is kept open, in seconds."""
-REQUEST_HEAD_TIMEOUT = 10.0
-"""Time a client has to send the head of a request, in seconds."""
 SHUTDOWN_TIMEOUT = 3
-"""Time requests have to finish at shutdown, in seconds."""
+"""Time running requests have to finish at shutdown, in seconds."""
 HOST_NAME_DIGITS = 12
-"""Number of hexadecimal digits in the server's own host name."""
+"""Number of digits in the server's own host name."""
 _HOST = re.compile(r"[a-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
-
-
-def token_path(root: str) -> Path:
-    """Return the path of a project's token: in the user's directory, because a cloned project could contain one."""
-    return Path(f"{state_path(root, 'serve')}.token")
 
 
 class WebServer:
@@ -64,14 +53,14 @@ class WebServer:
     ) -> None:
         if host not in LOOPBACK_HOSTS and not hosts:
             raise UsageError(
-                f"{host} is reachable from other machines. Name the host they may use with --allow-host NAME,"
-                " or keep the server local and use an SSH tunnel (ssh -L)."
+                f"{host} is reachable from other machines. Name the host they may use with"
+                " ralph serve --allow-host NAME, or keep the server local and use an SSH tunnel (ssh -L)."
             )
         if not 0 <= port <= MAX_PORT:
             raise UsageError(f"--port must be between 0 and {MAX_PORT}.")
         with Project.open(root) as project:  # fail now if the project cannot be opened, not on the first request
             self._name = project.store.project_name
-        hosts = [_host_name(name) for name in hosts]
+        hosts = [_normalize_host(name) for name in hosts]
         self.root = root
         self._actor = actor
         self._host = host
@@ -92,6 +81,11 @@ class WebServer:
         return server_url(self._host, self.port)
 
     @property
+    def mcp_url(self) -> str:
+        """URL of the MCP endpoint."""
+        return self.url + MCP_PATH
+
+    @property
     def sign_in_url(self) -> str:
         """URL that signs a browser in.
 
@@ -105,14 +99,21 @@ class WebServer:
         """Serve until Ctrl+C or a signal."""
         # Client errors are answered and not logged; internal errors are printed by the application.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-        built = create_app(
-            self.root, self.token, name=self._name, cookie=f"ralph-{self.port}", hosts=self._hosts, actor=self._actor
+        app = WebApp(
+            self.root,
+            self.token,
+            name=self._name,
+            cookie=f"ralph-{self.port}",
+            hosts=self._hosts,
+            mcp_tokens=mcp_tokens(self.root, self.token),
+            actor=self._actor,
         )
         config = uvicorn.Config(
-            built.app,
+            app,
             loop="asyncio",
-            http=_Protocol,
+            http="h11",
             ws="none",
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -121,7 +122,7 @@ class WebServer:
             timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
         )
-        self._server = _UvicornServer(config, built)
+        self._server = _UvicornServer(config, app)
         try:
             self._server.run(sockets=[self._socket])
         finally:
@@ -134,67 +135,20 @@ class WebServer:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn server that closes event streams at shutdown."""
+    """uvicorn server that closes event streams and projects at shutdown."""
 
-    def __init__(self, config: uvicorn.Config, built: Application) -> None:
+    def __init__(self, config: uvicorn.Config, app: WebApp) -> None:
         super().__init__(config)
-        self._built = built
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Shut down gracefully, and without the final file sync on the second signal."""
-        if self.should_exit:
-            self._built.skip_final_sync()
-        super().handle_exit(sig, frame)
+        self._app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close all streams, then wait for other requests."""
-        self._built.end_streams()
+        """Close all streams, wait for other requests, then close the projects."""
+        self._app.end_streams()
         await super().shutdown(sockets)
+        self._app.close()
 
 
-class _Protocol(H11Protocol):
-    """Connection with a timeout for the head of a request."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start the timer for the first request."""
-        super().connection_made(transport)
-        self._start_timer()
-
-    def data_received(self, data: bytes) -> None:
-        """Process data and stop the timer once a request is being handled."""
-        super().data_received(data)
-        if self._is_handling:
-            self._cancel_timer()
-        else:
-            self._start_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
-        self._cancel_timer()
-        super().connection_lost(exc)
-
-    @property
-    def _is_handling(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _start_timer(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(REQUEST_HEAD_TIMEOUT, self._on_timeout)
-
-    def _cancel_timer(self) -> None:
-        timer, self._head_timer = self._head_timer, None
-        if timer:
-            timer.cancel()
-
-    def _on_timeout(self) -> None:
-        self._head_timer = None
-        if not self._is_handling:
-            self.transport.close()
-
-
-def _host_name(value: str) -> str:
+def _normalize_host(value: str) -> str:
     """Normalize an allowed host name with an optional port.
 
     Raises:

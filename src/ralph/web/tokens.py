@@ -1,32 +1,41 @@
-"""Access tokens and host names for the HTTP servers."""
+"""Access tokens and host names of the HTTP server."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import re
+import secrets
+import stat
+from pathlib import Path
 
 from ralph.core.errors import RalphError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pathlib import Path
+from ralph.core.files import state_path
+from ralph.workspace import FOLDER
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 MAX_PORT = 65_535
 DEFAULT_SERVE_PORT = 8420
+DEFAULT_MCP_PORT = 8417
 TOKEN_BYTES = 24
 MAX_TOKEN_FILE_BYTES = 100
 """Maximum number of bytes read from a token file."""
+OLD_MCP_TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
+"""Token file in the project's folder that `ralph mcp --http` of earlier versions created."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 """Format of a token of TOKEN_BYTES random bytes."""
 
 
+def token_path(root: str) -> Path:
+    """Return the path of a project's token: in the user's directory, because a cloned project could contain one."""
+    return Path(f"{state_path(root, 'serve')}.token")
+
+
 def load_or_create_token(path: Path) -> tuple[str, bool]:
     """Return the token in a file and whether it was just created; replace one that other users could read."""
-    import secrets
-
     try:
-        if token := _read_token(path):
+        if token := read_token(path):
             return token, False
         token = secrets.token_urlsafe(TOKEN_BYTES)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -34,27 +43,13 @@ def load_or_create_token(path: Path) -> tuple[str, bool]:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(token + "\n")
-            file.flush()
-            os.fsync(handle)
-        _sync_folder(path.parent)
     except OSError as error:
         raise RalphError(f"Cannot write the token to {path}: {error}.") from error
     return token, True
 
 
-def _sync_folder(folder: Path) -> None:
-    """Flush a directory, so that a new entry survives a crash."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _read_token(path: Path) -> str:
+def read_token(path: Path) -> str:
     """Return the token in a regular file that only this user can read, or an empty string."""
-    import stat
-
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -68,18 +63,23 @@ def _read_token(path: Path) -> str:
     return text if _TOKEN.fullmatch(text) else ""
 
 
+def mcp_token(token: str) -> str:
+    """Return the token for MCP clients: they are agents, and it gives access to the MCP endpoint only."""
+    return derive_secret(token, "mcp")
+
+
+def mcp_tokens(root: str, token: str) -> tuple[str, ...]:
+    """Return the tokens accepted at the MCP endpoint only, including that of an earlier version."""
+    return tuple(filter(None, (mcp_token(token), read_token(Path(root) / FOLDER / OLD_MCP_TOKEN_FILE))))
+
+
 def derive_secret(token: str, purpose: str) -> str:
     """Derive a secret for one purpose, from which the token cannot be recovered."""
-    import hashlib
-    import hmac
-
     return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
 def tokens_match(candidate: str, token: str) -> bool:
     """Compare a string with the token in constant time."""
-    import hmac
-
     return hmac.compare_digest(candidate.encode("utf-8", "surrogateescape"), token.encode())
 
 
@@ -96,6 +96,6 @@ def host_name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def server_url(host: str, port: int, path: str = "") -> str:
+def server_url(host: str, port: int) -> str:
     """Return the URL of a server."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

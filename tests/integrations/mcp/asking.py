@@ -39,7 +39,7 @@ def tool_call(name: str, number: object = 1, /, **arguments: Any) -> Json:
 
 
 def result_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
-    """Give the result of a method, in this process."""
+    """Return the result of a method, in this process."""
     found = handle_message(request(method, **params), opened)
     assert isinstance(found, dict)
     assert "error" not in found, found
@@ -48,7 +48,7 @@ def result_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
 
 
 def error_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
-    """Give the fault that a method is answered with, in this process."""
+    """Return the fault that a method is answered with, in this process."""
     found = handle_message(request(method, **params), opened)
     assert isinstance(found, dict)
     error: Json = found["error"]
@@ -56,7 +56,7 @@ def error_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
 
 
 def called(opened: ProjectHandle, name: str, **arguments: Any) -> str:
-    """Give the text of a tool's result that is no error, in this process."""
+    """Return the text of a tool's result that is no error, in this process."""
     result = result_of(opened, "tools/call", name=name, arguments=arguments)
     assert not result["isError"], result
     text: str = result["content"][0]["text"]
@@ -64,7 +64,7 @@ def called(opened: ProjectHandle, name: str, **arguments: Any) -> str:
 
 
 def refused(opened: ProjectHandle, name: str, **arguments: Any) -> str:
-    """Give the sentence a tool refuses a call with, in this process."""
+    """Return the sentence a tool refuses a call with, in this process."""
     result = result_of(opened, "tools/call", name=name, arguments=arguments)
     assert result["isError"], result
     text: str = result["content"][0]["text"]
@@ -101,7 +101,7 @@ class Served:
         self.into.flush()
 
     def hear(self) -> Any:
-        """Give the next line the server writes."""
+        """Return the next line the server writes."""
         return json.loads(self.out.readline())
 
     def ask(self, message: object) -> Any:
@@ -109,7 +109,7 @@ class Served:
         return self.hear()
 
     def end(self) -> tuple[list[Any], str, int]:
-        """Close its input; give what it still said, what it printed beside, and its exit code."""
+        """Close its input; return what it still said, what it printed beside, and its exit code."""
         out, err = self.process.communicate(timeout=20)
         return [json.loads(line) for line in out.splitlines()], err.decode(), self.process.returncode
 
@@ -129,7 +129,7 @@ def over_http(url: str, token: str, mode: str = "auto") -> Client:
 
 
 def talk(client: AbstractAsyncContextManager[Client], speak: Callable[[Client], Awaitable[Any]]) -> Any:
-    """Give what a talk with the server comes to."""
+    """Return what a talk with the server comes to."""
 
     async def run() -> Any:
         async with client as connected:

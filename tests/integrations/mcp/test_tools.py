@@ -244,7 +244,7 @@ def test_a_call_that_cannot_be_done_says_why_in_a_sentence(
 
 
 def test_every_tool_refuses_arguments_it_does_not_know(opened: ProjectHandle) -> None:
-    for tool in TOOLS:
+    for tool in TOOLS.values():
         assert "no argument 'nonsense'" in refused(opened, tool.name, nonsense=1)
 
 

@@ -42,7 +42,6 @@ MAX_BATCH_SIZE = 100
 """Maximum number of messages in a batch."""
 LIST_TTL_MS = 300_000
 """Time a client may cache a list, in milliseconds; lists only change with the program."""
-CANCELLED_NOTIFICATION = "notifications/cancelled"
 
 INSTRUCTIONS = (
     "Ralph stores what was learned in this project and manages its tasks. At the start of work, call prime, or"
@@ -65,7 +64,7 @@ def parse_message(raw: bytes) -> object:
     """Parse a message.
 
     Raises:
-        Fault: If the input is not valid JSON.
+        JsonRpcError: If the input is not valid JSON.
     """
     try:
         return json.loads(raw.decode(), parse_constant=_refuse_constant)
@@ -88,21 +87,21 @@ def encode_response(response: JsonRpcResponse) -> bytes:
     return json.dumps(response, separators=(",", ":"), default=str).encode() + b"\n"
 
 
-def error_response(fault: JsonRpcError, id: object = None) -> dict[str, Any]:
-    """Return the error response for a fault."""
-    error: dict[str, Any] = {"code": fault.code, "message": error_text(fault)}
-    if fault.data is not None:
-        error["data"] = fault.data
-    return {"jsonrpc": "2.0", "id": id, "error": error}
+def error_response(error: JsonRpcError, id: object = None) -> dict[str, Any]:
+    """Return the error response for an error."""
+    fields: dict[str, Any] = {"code": error.code, "message": error_text(error)}
+    if error.data is not None:
+        fields["data"] = error.data
+    return {"jsonrpc": "2.0", "id": id, "error": fields}
 
 
-def handle_message(message: object, opened: ProjectHandle) -> JsonRpcResponse:
+def handle_message(message: object, handle: ProjectHandle) -> JsonRpcResponse:
     """Handle a message or a batch; return None if it needs no response."""
     if not isinstance(message, list):
-        return _answer_one(message, opened)
+        return _answer_one(message, handle)
     if not 0 < len(message) <= MAX_BATCH_SIZE:
         return error_response(JsonRpcError(INVALID_REQUEST, f"A batch must have 1 to {MAX_BATCH_SIZE} messages."))
-    responses = [response for item in message if (response := _answer_one(item, opened)) is not None]
+    responses = [response for item in message if (response := _answer_one(item, handle)) is not None]
     return responses or None
 
 
@@ -121,7 +120,7 @@ def request_meta(message: object) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _answer_one(message: object, opened: ProjectHandle) -> dict[str, Any] | None:
+def _answer_one(message: object, handle: ProjectHandle) -> dict[str, Any] | None:
     id = request_id(message)
     try:
         if not isinstance(message, dict):
@@ -133,9 +132,9 @@ def _answer_one(message: object, opened: ProjectHandle) -> dict[str, Any] | None
             return None  # no notification requires an action
         if id is None:
             raise JsonRpcError(INVALID_REQUEST, "The id of a request must be a string or a number.")
-        return {"jsonrpc": "2.0", "id": id, "result": _result(message, opened)}
-    except JsonRpcError as fault:
-        return error_response(fault, id)
+        return {"jsonrpc": "2.0", "id": id, "result": _result(message, handle)}
+    except JsonRpcError as error:
+        return error_response(error, id)
 
 
 def _check(message: dict[str, Any]) -> None:
@@ -147,7 +146,7 @@ def _check(message: dict[str, Any]) -> None:
         raise JsonRpcError(INVALID_PARAMS, "The params of a message must be an object.")
 
 
-def _result(message: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _result(message: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     method, params = message["method"], message.get("params") or {}
     meta = request_meta(message)
     is_stateless = VERSION_KEY in meta or method == "server/discover"
@@ -157,10 +156,10 @@ def _result(message: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     if handler is None:
         raise JsonRpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]!r}.")
     try:
-        result = handler(params, opened)
-    except JsonRpcError as fault:
-        if is_stateless and fault.code == RESOURCE_NOT_FOUND:
-            fault.code = INVALID_PARAMS
+        result = handler(params, handle)
+    except JsonRpcError as error:
+        if is_stateless and error.code == RESOURCE_NOT_FOUND:
+            error.code = INVALID_PARAMS
         raise
     return _with_result_fields(method, result) if is_stateless else result
 
@@ -198,7 +197,7 @@ def _capabilities() -> dict[str, Any]:
     return {"capabilities": {"tools": {}, "resources": {}}, "instructions": INSTRUCTIONS}
 
 
-def _initialize(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _initialize(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
         raise JsonRpcError(INVALID_PARAMS, "initialize requires protocolVersion, a string.")
@@ -206,22 +205,22 @@ def _initialize(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]
     return {"protocolVersion": version, "serverInfo": _server_info(), **_capabilities()}
 
 
-def _discover(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _discover(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     return {"supportedVersions": list(reversed(PROTOCOL_VERSIONS)), **_capabilities()}
 
 
-def _ping(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _ping(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     return {}
 
 
-def _list_tools(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _list_tools(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.tools import list_tools
 
     _reject_cursor(params)
     return {"tools": list_tools()}
 
 
-def _call_tool(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _call_tool(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.tools import call_tool
 
     name, arguments = params.get("name"), params.get("arguments")
@@ -229,7 +228,7 @@ def _call_tool(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
         raise JsonRpcError(INVALID_PARAMS, "tools/call requires name, a string.")
     if not isinstance(arguments, dict | None):
         raise JsonRpcError(INVALID_PARAMS, "The arguments of a tool must be an object.")
-    result = call_tool(opened, name, arguments or {})
+    result = call_tool(handle, name, arguments or {})
     if result is None:
         raise JsonRpcError(
             INVALID_PARAMS, f"Tool not found: {name[:100]!r}. Use tools/list to see the available tools."
@@ -237,27 +236,27 @@ def _call_tool(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     return result
 
 
-def _list_resources(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _list_resources(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import RESOURCES
 
     _reject_cursor(params)
     return {"resources": RESOURCES}
 
 
-def _list_templates(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _list_templates(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import RESOURCE_TEMPLATES
 
     _reject_cursor(params)
     return {"resourceTemplates": RESOURCE_TEMPLATES}
 
 
-def _read_resource(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
+def _read_resource(params: dict[str, Any], handle: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import read_resource
 
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise JsonRpcError(INVALID_PARAMS, "resources/read requires uri, a string.")
-    return {"contents": [read_resource(opened, uri)]}
+    return {"contents": [read_resource(handle, uri)]}
 
 
 def _reject_cursor(params: dict[str, Any]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ralph.core.errors import NotFoundError, RalphError
 from ralph.integrations.mcp.arguments import UNPAIRED_SURROGATE, is_encodable
+from ralph.integrations.mcp.memory_tools import memory_text, prime_text
 from ralph.integrations.mcp.protocol import RESOURCE_NOT_FOUND, JsonRpcError
+from ralph.integrations.mcp.task_tools import task_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,14 +50,14 @@ RESOURCE_TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
-def read_resource(opened: ProjectHandle, uri: str) -> dict[str, Any]:
+def read_resource(handle: ProjectHandle, uri: str) -> dict[str, Any]:
     """Return the contents of the resource at a URI."""
     if len(uri) > MAX_URI_CHARS:
         raise JsonRpcError(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")
     if not is_encodable(uri):
         raise JsonRpcError(RESOURCE_NOT_FOUND, f"Resource not found: the URI {UNPAIRED_SURROGATE}.")
     try:
-        text = opened.call_with_project(lambda project: _read(project, uri))
+        text = handle.call_with_project(lambda project: _read(project, uri))
     except NotFoundError as error:
         raise JsonRpcError(RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
     except RalphError as error:
@@ -66,8 +68,6 @@ def read_resource(opened: ProjectHandle, uri: str) -> dict[str, Any]:
 
 
 def _read(project: Project, uri: str) -> str | None:
-    from ralph.integrations.mcp.tools import memory_text, prime_text, task_text
-
     if uri == PRIME_URI:
         return prime_text(project)
     if uri.startswith(_MEMORY):

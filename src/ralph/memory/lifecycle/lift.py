@@ -112,6 +112,11 @@ class Lift:
     """The same as a sentence; empty if there was no attempt with memory."""
 
     @property
+    def needs_holdout(self) -> bool:
+        """Return whether no attempt was assigned at random, which takes a run with a holdout."""
+        return not self.with_memory.attempts and not self.without.attempts
+
+    @property
     def has_low_exposure(self) -> bool:
         """Return whether too few attempts had memories in their prompt for a meaningful comparison."""
         return _is_rare(self.shown, self.with_memory.attempts)

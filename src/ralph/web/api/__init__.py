@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.web import events
 from ralph.web.api import memories, memory, projects, runs, staging, stats, tasks, transfer
-from ralph.web.streams import EventStream
 
 ENDPOINTS = (
     *memories.calls.all,
@@ -19,4 +17,3 @@ ENDPOINTS = (
     *runs.failures.all,
     *stats.calls.all,
 )
-STREAMS: tuple[EventStream, ...] = (events.STREAM,)

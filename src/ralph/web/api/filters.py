@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, field
 
-from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.errors import UsageError
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TITLE_LENGTH
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
+from ralph.memory.lifecycle.staging import STATUSES
+from ralph.memory.recall.rankers import PROFILES
 from ralph.memory.validation import check_type, parse_date
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.web.endpoints import QueryParams
+from ralph.web.paging import Name
 from ralph.web.problems import InvalidValueError
 
 SERVED_PROJECT = "-"
@@ -25,7 +28,14 @@ MAX_FILTER_VALUES = 50
 MAX_DATE_CHARS = 100
 """Maximum length of a date, in characters."""
 
-StateName = Literal["staged", "active", "rejected", "superseded", "pruned", "quarantined", "all"]
+if TYPE_CHECKING:
+    StateName = str
+    RankerName = str
+    LearningStatus = str
+else:  # the names come from the registries, which type checkers cannot evaluate
+    StateName = Literal[(*map(str, MemoryState), "all")]
+    RankerName = Literal[tuple(PROFILES)]
+    LearningStatus = Literal[(*STATUSES, "all")]
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Content = Annotated[str, Meta(max_length=MAX_BODY_LENGTH)]
 Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
@@ -34,7 +44,7 @@ Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_TAG_LENGTH)]], Meta(max
 Files = Annotated[list[Annotated[str, Meta(max_length=MAX_TAG_LENGTH * 10)]], Meta(max_length=MAX_TAGS)]
 Reason = Annotated[str, Meta(max_length=MAX_REASON_CHARS, description="Recorded in the history.")]
 Date = Annotated[str, Meta(max_length=MAX_DATE_CHARS)]
-ProjectName = Annotated[str, Meta(min_length=1, description="Another project of the database, by ID or name.")]
+ProjectName = Annotated[Name, Meta(min_length=1, description="Another project of the database, by ID or name.")]
 
 
 class ProjectQuery(QueryParams):
@@ -68,18 +78,7 @@ class MemoryFilters(QueryParams):
 
 def selected_project(project: Project, name: str) -> Project:
     """Return the project a request names; `-` is the served one."""
-    return project if name == SERVED_PROJECT else project.open_other(valid_id("Project", name))
-
-
-def valid_id(noun: str, id: str) -> str:
-    """Return an ID that can be looked up.
-
-    Raises:
-        NotFoundError: If it contains a NUL byte, which no ID does.
-    """
-    if "\0" in id:
-        raise NotFoundError(noun, sanitize(id))
-    return id
+    return project if name == SERVED_PROJECT else project.open_other(name)
 
 
 def memory_filter_from(project: Project, filters: MemoryFilters) -> MemoryFilter:

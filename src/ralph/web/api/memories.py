@@ -9,7 +9,6 @@ from msgspec import Meta, Struct, field
 from ralph.core.text import count_tokens
 from ralph.memory.maintenance import Removal
 from ralph.memory.recall.prime import render_primer
-from ralph.memory.recall.rankers import RANKERS
 from ralph.memory.validation import days_ago
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -18,6 +17,7 @@ from ralph.web.api.filters import (
     Content,
     Files,
     MemoryFilters,
+    RankerName,
     Tags,
     Title,
     TypeName,
@@ -25,11 +25,9 @@ from ralph.web.api.filters import (
     normalize_tags,
     resolve_types,
     selected_project,
-    valid_id,
 )
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
-from ralph.web.paging import Cursor, Limit, encode_cursor, page_of
-from ralph.web.problems import InvalidValueError
+from ralph.web.paging import Cursor, Limit, Name, encode_cursor, page_of
 from ralph.web.schemas import (
     AddedMemory,
     MemoryHit,
@@ -61,15 +59,8 @@ class MemorySearchQuery(MemoryFilters):
     """Search query with filters."""
 
     q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
-    task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
-    ranker: Annotated[
-        str,
-        Meta(
-            description="Ranking formula: "
-            + ", ".join(f"{one.name} (by {one.description})" for one in RANKERS.values())
-            + "."
-        ),
-    ] = ""
+    task: Annotated[Name, Meta(description="Task whose text is added to the query.")] = ""
+    ranker: Annotated[RankerName | None, Meta(description="Ranking formula. Default: the hybrid one.")] = None
     limit: Limit = 50
 
 
@@ -108,11 +99,8 @@ def search_memories(project: Project, name: str, query: MemorySearchQuery) -> Li
     With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
     target = selected_project(project, name)
-    if query.ranker and query.ranker not in RANKERS:
-        raise InvalidValueError(f"ranker: must be one of {', '.join(RANKERS)}.")
-    task = valid_id("Task", query.task) or None
     found = target.memory.search(
-        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker, task_id=task
+        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker or "", task_id=query.task or None
     )
     return Listing([memory_hit(one) for one in found])
 
@@ -209,7 +197,7 @@ class PrimeQuery(QueryParams):
     """Subject and size of the memories for an agent."""
 
     budget: Annotated[int, Meta(ge=1, le=MAX_PRIME_TOKENS, description="Maximum size, in tokens.")] = 2_000
-    task: Annotated[str, Meta(description="Only memories that a prompt for this task would include.")] = ""
+    task: Annotated[Name, Meta(description="Only memories that a prompt for this task would include.")] = ""
     text: Annotated[str, Meta(description="Only memories relevant to this text.")] = ""
     type: Annotated[list[TypeName], Meta(max_length=50)] = field(default_factory=list)
     tag: Tags = field(default_factory=list)
@@ -232,8 +220,7 @@ def prime_memories(project: Project, name: str, query: PrimeQuery) -> PrimeResul
     target = selected_project(project, name)
     after = days_ago(query.recent) if query.recent else ""
     filters = MemoryFilter(kinds=resolve_types(target, query.type), tags=normalize_tags(query.tag), after=after)
-    task, text = valid_id("Task", query.task) or None, query.text or None
-    found = target.memory.prime(filters, query.budget, task_id=task, text=text)
+    found = target.memory.prime(filters, query.budget, task_id=query.task or None, text=query.text or None)
     prompt_text = render_primer(found)
     return PrimeResult(items=[public_memory(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
 
@@ -257,7 +244,7 @@ class NewMemory(RequestBody):
 @calls.post("/api/projects/{project}/memories", 201)
 def add_memory(project: Project, name: str, body: NewMemory) -> AddedMemory:
     """Add a memory; if an equivalent one exists, that one gains confidence instead."""
-    kept = selected_project(project, name).memory.add(
+    result = selected_project(project, name).memory.add(
         body.content,
         type=body.type or None,
         title=body.title,
@@ -265,7 +252,7 @@ def add_memory(project: Project, name: str, body: NewMemory) -> AddedMemory:
         files=body.file_refs,
         confidence=body.confidence,
     )
-    return added_memory(kept)
+    return added_memory(result)
 
 
 # --- maintenance ----------------------------------------------------------------------

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
+from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
 from ralph.project import Project
-from ralph.store.memories import ChangeResult
+from ralph.store.memories import ChangeResult, is_change_id
 from ralph.web.api.filters import (
     Confidence,
     Content,
@@ -20,10 +21,9 @@ from ralph.web.api.filters import (
     Title,
     TypeName,
     selected_project,
-    valid_id,
 )
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
-from ralph.web.paging import Limit
+from ralph.web.paging import Limit, Name
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
     AddedMemory,
@@ -60,9 +60,9 @@ class MemoryEdit(RequestBody):
 def apply_edit(edit: Callable[..., ChangeResult], id: str, body: MemoryEdit) -> ChangedMemory:
     """Apply an edit with the given function and return the changed memory."""
     changes: dict[str, Any] = {
-        "body": body.content,
+        "content": body.content,
         "title": body.title,
-        "kind": body.type,
+        "type": body.type,
         "tags": body.tags,
         "files": body.file_refs,
         "confidence": body.confidence,
@@ -140,13 +140,19 @@ def undo_memory(project: Project, id: str, query: ProjectQuery, body: UndoOption
 
     To revert a change just made, pass its `event` as `only`: nothing is reverted if there was a later change.
     """
+    if is_change_id(id):
+        raise NotFoundError("Memory", id)
+    if body.to is not None and body.only is not None:
+        raise InvalidValueError("Set only one of to and only.")
     return public_memory(selected_project(project, query.project).memory.undo(id, to=body.to, only=body.only)[0])
 
 
 @calls.post("/api/changes/{id}/undo")
 def undo_change(project: Project, id: str, query: ProjectQuery) -> UndoResult:
     """Undo all changes made together, such as an import or a cleanup."""
-    undone = selected_project(project, query.project).memory.undo(valid_id("Change", id))
+    if not is_change_id(id):
+        raise NotFoundError("Change", id)
+    undone = selected_project(project, query.project).memory.undo(id)
     return UndoResult(count=len(undone), items=[public_memory(one) for one in undone[:MAX_UNDONE_SHOWN]])
 
 
@@ -169,7 +175,7 @@ class ConfidenceHistory(Struct):
 def show_memory_confidence(project: Project, id: str, query: ProjectQuery) -> ConfidenceHistory:
     """Return the confidence of a memory over time; it decays while nothing confirms the memory."""
     points = selected_project(project, query.project).memory.confidence_over_time(id)
-    return ConfidenceHistory([ConfidencePoint(one.at, one.confidence, one.what) for one in points])
+    return ConfidenceHistory(convert(points, list[ConfidencePoint], from_attributes=True))
 
 
 class MemoryAttemptsQuery(ProjectQuery):
@@ -194,8 +200,7 @@ class MemoryAttempt(Struct, kw_only=True):
 def show_memory_attempts(project: Project, id: str, query: MemoryAttemptsQuery) -> Listing[MemoryAttempt]:
     """List the latest attempts whose prompt included a memory, newest first."""
     rows = selected_project(project, query.project).memory.shown_to(id, query.limit)
-    names = MemoryAttempt.__struct_fields__
-    return Listing([MemoryAttempt(**{name: row[name] for name in names}) for row in rows])
+    return Listing(convert(rows, list[MemoryAttempt]))
 
 
 # --- confirm and share ----------------------------------------------------------------
@@ -225,7 +230,7 @@ def share_memory(project: Project, id: str, query: ProjectQuery) -> AddedMemory:
 def unshare_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemory:
     """Stop sharing a memory; projects that used or edited it keep their copy."""
     of = selected_project(project, query.project)
-    return public_memory(of.memory.sharing.unshare(valid_id("Memory", id))[0])
+    return public_memory(of.memory.sharing.unshare(id)[0])
 
 
 # --- explain --------------------------------------------------------------------------
@@ -234,7 +239,7 @@ def unshare_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemo
 class ExplainQuery(ProjectQuery, kw_only=True):
     """Task for which to explain a memory."""
 
-    task: Annotated[str, Meta(min_length=1)]
+    task: Annotated[Name, Meta(min_length=1)]
 
 
 class RankingQuery(QueryParams):
@@ -247,10 +252,10 @@ class RankingQuery(QueryParams):
 def explain_memory(project: Project, id: str, query: ExplainQuery) -> MemoryExplanation:
     """Explain a memory's score and rank for a task, and why its prompt does not include it."""
     of = selected_project(project, query.project)
-    return memory_explanation(of.prompts.explain(id, valid_id("Task", query.task)))
+    return memory_explanation(of.prompts.explain(id, query.task))
 
 
 @calls.get("/api/tasks/{id}/ranking")
 def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[MemoryExplanation]:
     """List the memories relevant to a task, best first: which ones its next prompt includes, and why not others."""
-    return Listing([memory_explanation(one) for one in project.prompts.ranking(valid_id("Task", id), query.limit)])
+    return Listing([memory_explanation(one) for one in project.prompts.ranking(id, query.limit)])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, convert, field
 
 from ralph.memory.lifecycle.staging import pending_reason, staging_status
 from ralph.project import Project
 from ralph.store.memories import AddResult
-from ralph.web.api.filters import Content, Reason, valid_id
+from ralph.web.api.filters import Content, LearningStatus, Reason
 from ralph.web.api.memories import CursorPart
 from ralph.web.api.memory import MemoryEdit, apply_edit
 from ralph.web.endpoints import EndpointGroup, Listing, RequestBody
-from ralph.web.paging import PagedQuery, encode_cursor, page_of
+from ralph.web.paging import Name, PagedQuery, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import AddedMemory, ChangedMemory, PublicMemory, added_memory, changed_memory, public_memory
 
@@ -23,8 +23,6 @@ MAX_PROMOTED_IDS = 1_000
 """Maximum number of learnings in a request."""
 MAX_STATE_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
-
-LearningStatus = Literal["pending", "validated", "rejected", "quarantined", "all"]
 
 
 class LearningsQuery(PagedQuery):
@@ -102,7 +100,7 @@ class ValidationResult(Struct):
 class PromotionOptions(RequestBody):
     """Learnings to promote."""
 
-    ids: Annotated[list[str], Meta(max_length=MAX_PROMOTED_IDS, description="Default: all validated learnings.")] = (
+    ids: Annotated[list[Name], Meta(max_length=MAX_PROMOTED_IDS, description="Default: all validated learnings.")] = (
         field(default_factory=list)
     )
     validate: Annotated[bool, Meta(description="Validate pending learnings first.")] = False
@@ -119,7 +117,7 @@ class PromotionResult(Struct):
 class ExtractionSource(RequestBody):
     """Source of learnings: a run, the state file of another loop, or the handover message of a role."""
 
-    run: Annotated[str, Meta(description="Run ID. Default: the latest run.")] = ""
+    run: Annotated[Name, Meta(description="Run ID. Default: the latest run.")] = ""
     state: Annotated[str, Meta(description="Contents of the state file of another loop.")] = ""
     name: Annotated[str, Meta(max_length=MAX_STATE_NAME_CHARS, description="Name of that file.")] = "state"
     from_hat: Annotated[str, Meta(description="Role that hands over.")] = ""
@@ -145,15 +143,13 @@ class ExtractionResult(Struct, kw_only=True):
 @calls.post("/api/staging/validate")
 def validate_learnings(project: Project) -> ValidationResult:
     """Validate pending learnings against the rules."""
-    counts = project.learnings.validate()
-    return ValidationResult(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
+    return convert(project.learnings.validate(), ValidationResult, from_attributes=True)
 
 
 @calls.post("/api/staging/promote")
 def promote_learnings(project: Project, body: PromotionOptions) -> PromotionResult:
     """Promote validated learnings to memories: all of them, or those with the given IDs."""
-    ids = [valid_id("Memory", id) for id in body.ids]
-    counts, left = project.learnings.promote(ids, validate_first=body.validate)
+    counts, left = project.learnings.promote(body.ids, validate_first=body.validate)
     return PromotionResult(promoted=counts.promoted, left=left)
 
 
@@ -171,7 +167,7 @@ def extract_learnings(project: Project, body: ExtractionSource) -> ExtractionRes
     if body.state:
         source, counts = body.name, project.learnings.extract_state(body.state, body.name)
     else:
-        source, counts = project.learnings.extract(valid_id("Run", body.run) or None)
+        source, counts = project.learnings.extract(body.run or None)
     extracted = ExtractionResult(source=source, extracted=counts.extracted, merged=counts.merged)
     if body.promote:
         extracted.checked = validate_learnings(project)
@@ -182,8 +178,8 @@ def extract_learnings(project: Project, body: ExtractionSource) -> ExtractionRes
 def _handover_result(results: list[AddResult], body: ExtractionSource) -> ExtractionResult:
     known = sum(result.what != "added" for result in results)
     source = f"{body.from_hat} to {body.to_hat}"
-    kept = [added_memory(result) for result in results]
-    return ExtractionResult(source=source, extracted=len(results), merged=known, kept=kept)
+    added = [added_memory(result) for result in results]
+    return ExtractionResult(source=source, extracted=len(results), merged=known, kept=added)
 
 
 class ClearStagingOptions(RequestBody):

@@ -49,5 +49,5 @@ def show_memory_stats(project: Project) -> MemoryStats:
 
 @calls.get("/api/lift")
 def show_lift(project: Project) -> Lift:
-    """Return the impact of memory, measured against holdout attempts, with 95 % confidence intervals."""
+    """Return the impact of memory, measured against holdout attempts, with 95% confidence intervals."""
     return project.stats.lift()

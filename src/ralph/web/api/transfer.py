@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
-from ralph.core.paging import Page
-from ralph.core.records import Memory, MemoryEvent, now, replace
-from ralph.formats.memories_json import EXPORT_VERSION, export_fields
+from ralph.core.records import replace
 from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, export_formats, import_formats
-from ralph.memory.import_export import ImportResult
 from ralph.project import Project
-from ralph.store.memory_queries import MemoryFilter
 from ralph.web.api.filters import MemoryFilters, memory_filter_from, selected_project
-from ralph.web.endpoints import EndpointGroup, Listing, RequestBody, ResponseChunk, encode_json
+from ralph.web.endpoints import EndpointGroup, Listing, RawResponse, RequestBody
 from ralph.web.problems import InvalidValueError
 
 if TYPE_CHECKING:
@@ -30,39 +24,6 @@ calls = EndpointGroup("memories")
 
 MAX_IMPORT_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
-EXPORT_CHUNK_SIZE = 500
-"""Number of memories exported at a time."""
-
-
-class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
-    """Memory in the published export format; fields beyond version 1 are omitted if empty."""
-
-    id: str
-    type: str
-    title: str
-    content: str
-    confidence: float
-    tags: tuple[str, ...]
-    file_refs: tuple[str, ...]
-    created_by_hat: str | None
-    source: str
-    use_count: int
-    created_at: str | None = None
-    updated_at: str | None = None
-    last_used_at: str | None = None
-    verified_at: str | None = None
-    validated_at: str | None = None
-    success_rate: float | None = None
-    support: int | None = None
-    """Number of times it was learned, if more than once."""
-    task_type: str | None = None
-    feature: str | None = None
-    structured_content: Any = None
-    source_loops: tuple[str, ...] | None = None
-    state: str | None = None
-    """State; omitted if active."""
-    state_reason: str | None = None
-    superseded_by: str | None = None
 
 
 class MemoryExport(Struct):
@@ -71,7 +32,8 @@ class MemoryExport(Struct):
     version: int
     project: str
     exported_at: str
-    memories: list[ExportedMemory]
+    memories: list[dict[str, Any]]
+    """Memories with the fields of docs/formats.md."""
 
 
 class MemoryImportRequest(RequestBody):
@@ -128,57 +90,18 @@ class ExportQuery(MemoryFilters):
 
 
 @calls.get("/api/projects/{project}/memories/export", response_type=MemoryExport, may_be_text=True)
-def export_memories(project: Project, name: str, query: ExportQuery) -> ResponseChunk:
+def export_memories(project: Project, name: str, query: ExportQuery) -> RawResponse:
     """Export all matching memories, oldest first.
 
-    A large export is not a snapshot: each memory is read when it is sent, so that writers need not wait. Fields that a
-    format does not support are left out; json and bundle support all of them.
+    Fields that a format does not support are left out; json and bundle support all of them.
     """
     target = selected_project(project, name)
-    if query.format == "json":
-        about = MemoryExport(EXPORT_VERSION, target.store.project_name, now(), [])
-        return _export_piece(project, name, query, encode_json(about).removesuffix(b"]}"), None)
-    if query.format == "bundle":
-        return _Bundle(target, name, query).piece(project)
-    exported = target.transfer.export(query.format, _filters(target, query))
-    text = "".join(piece for _, pieces in exported.files for piece in pieces)
-    return ResponseChunk(text=text.encode("utf-8", "replace"), next_chunk=None, is_text=True)
-
-
-def _filters(target: Project, query: ExportQuery) -> MemoryFilter:
     filters = memory_filter_from(target, query)
-    return filters if query.state else replace(filters, states=FORMATS[query.format].exported_states)
-
-
-class _Bundle:
-    """Bundle that is exported piece by piece, in changing threads."""
-
-    def __init__(self, target: Project, name: str, query: ExportQuery) -> None:
-        self._project = target
-        self._name = name
-        self._query = query
-        self._lines = target.transfer.bundle(self._memories())
-
-    def _memories(self) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
-        position = None
-        while True:
-            found = self._project.memory.list(
-                _filters(self._project, self._query), Page(limit=EXPORT_CHUNK_SIZE, after=position), oldest=True
-            )
-            position = found.next
-            for one in found:
-                # A store belongs to one thread, and the next memory may be read in another one.
-                yield from self._project.transfer.with_history([one])
-            if position is None:
-                return
-
-    def piece(self, project: Project) -> ResponseChunk:
-        """Return the next lines."""
-        self._project = selected_project(project, self._name)
-        lines = [line.encode("utf-8", "replace") for line in islice(self._lines, EXPORT_CHUNK_SIZE)]
-        return ResponseChunk(
-            text=b"".join(lines), next_chunk=self.piece if len(lines) == EXPORT_CHUNK_SIZE else None, is_text=True
-        )
+    if not query.state:
+        filters = replace(filters, states=FORMATS[query.format].exported_states)
+    exported = target.transfer.export(query.format, filters)
+    text = "".join(chunk for _, chunks in exported.files for chunk in chunks)
+    return RawResponse(text=text.encode("utf-8", "replace"), is_text=query.format != "json")
 
 
 class KnowledgeFile(Struct):
@@ -196,20 +119,6 @@ def export_knowledge(project: Project, name: str, query: MemoryFilters) -> Listi
     return Listing([KnowledgeFile(name=name, text="".join(pieces)) for name, pieces in exported.files])
 
 
-def _export_piece(
-    project: Project, name: str, query: MemoryFilters, before: bytes, after: tuple[str, str] | None
-) -> ResponseChunk:
-    """Return the next memories of an export after a position."""
-    target = selected_project(project, name)
-    found = target.memory.list(
-        memory_filter_from(target, query), Page(limit=EXPORT_CHUNK_SIZE, after=after), oldest=True
-    )
-    text = before + b",".join(encode_json(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
-    if found.next is None:
-        return ResponseChunk(text=text + b"]}", next_chunk=None)
-    return ResponseChunk(text=text, next_chunk=lambda project: _export_piece(project, name, query, b",", found.next))
-
-
 @calls.post("/api/projects/{project}/memories/import")
 def import_memories(project: Project, name: str, body: MemoryImportRequest) -> ImportSummary:
     """Import memories from a file of any supported format; importing it again changes nothing."""
@@ -217,20 +126,9 @@ def import_memories(project: Project, name: str, body: MemoryImportRequest) -> I
     result = selected_project(project, name).transfer.import_text(
         body.text, body.name, stage=body.stage, force=body.force, format=form
     )
-    counts = {one: getattr(result, one) for one in _COUNTS}
-    if result.problems and not any(counts.values()):
+    summary = convert(result, ImportSummary, from_attributes=True)
+    if result.problems and not any(getattr(summary, name) for name in _COUNTS):
         problem = result.problems[0]
         hint = " Set `force` to import it anyway." if problem.needs_force else ""
         raise InvalidValueError(f"text: {problem.why}{hint}")
-    return _outcome(result, counts)
-
-
-def _outcome(result: ImportResult, counts: dict[str, int]) -> ImportSummary:
-    return ImportSummary(
-        name=result.name,
-        format=result.format,
-        change_id=result.change_id,
-        note=result.note,
-        problems=[ImportProblem(line=one.line, why=one.why) for one in result.problems],
-        **counts,
-    )
+    return summary

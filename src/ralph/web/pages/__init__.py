@@ -1,18 +1,27 @@
-"""Pages of the dashboard."""
+"""Pages of the dashboard: one table, from which routes, navigation and documentation are derived."""
 
 from __future__ import annotations
 
+from ralph.web.auth import API_DOCS_PATH
 from ralph.web.pages import docs, failures, journal, live, memories, overview, projects, runs, staging, tasks
+from ralph.web.pages.page import DashboardPage, PageView
 
 PAGES = (
-    *overview.pages.all,
-    *memories.pages.all,
-    *staging.pages.all,
-    *projects.pages.all,
-    *live.pages.all,
-    *tasks.pages.all,
-    *failures.pages.all,
-    *journal.pages.all,
-    *runs.pages.all,
-    *docs.pages.all,
+    DashboardPage(path="/", handler=overview.show_overview, label="Overview", key="o", is_on_phone=True),
+    DashboardPage(path="/live", handler=live.show_live, label="Live", key="l", is_on_phone=True),
+    DashboardPage(path="/tasks", handler=tasks.show_tasks, label="Tasks", key="t", is_on_phone=True),
+    DashboardPage(path="/tasks/{id}", handler=tasks.show_task),
+    DashboardPage(path="/runs", handler=runs.show_runs, label="Runs", key="r"),
+    DashboardPage(path="/runs/{id}", handler=runs.show_run),
+    DashboardPage(path="/memories", handler=memories.show_memories_page, label="Memories", key="m", is_on_phone=True),
+    DashboardPage(path="/memories/{id}", handler=memories.show_memory_page),
+    DashboardPage(path="/staging", handler=staging.show_staging, label="Staging", key="s", is_on_phone=True),
+    DashboardPage(path="/failures", handler=failures.show_failures, label="Failures", key="f"),
+    DashboardPage(path="/journal", handler=journal.show_journal, label="Journal", key="j"),
+    DashboardPage(path="/sessions/{id}", handler=journal.show_session, parent="/journal"),
+    DashboardPage(path="/projects", handler=projects.show_projects, label="Projects", key="p", is_secondary=True),
+    DashboardPage(path=API_DOCS_PATH, handler=docs.show_docs, label="API", key="a", is_secondary=True),
 )
+NAVIGATION = tuple(page for page in PAGES if page.label)
+
+__all__ = ["NAVIGATION", "PAGES", "DashboardPage", "PageView"]

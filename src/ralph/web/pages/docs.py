@@ -9,7 +9,7 @@ from typing import Any
 from ralph.core.records import record
 from ralph.project import Project
 from ralph.web.openapi import openapi_document
-from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.page import PageView
 from ralph.web.tokens import DEFAULT_SERVE_PORT
 
 EXAMPLE_URL = f"http://127.0.0.1:{DEFAULT_SERVE_PORT}"
@@ -18,153 +18,76 @@ MAX_SHOWN_LIMIT = 1_000_000
 MAX_SHOWN_ENUM_VALUES = 12
 """Maximum number of enum values shown."""
 
-pages = PageGroup()
-
 
 @record
 class ApiField:
     """Field of a request or response."""
 
     name: str
-    type: str
-    link: str
-    """Name of the schema it refers to, if any."""
-    is_required: bool
-    default: str
-    description: str
+    schema: dict[str, Any]
+    is_required: bool = True
+
+    @property
+    def default(self) -> str:
+        """Default value as JSON; empty if there is none."""
+        value = self.schema.get("default")
+        return "" if value in (None, "", []) else json.dumps(value)
 
 
-@record
-class ApiOperation:
-    """API operation."""
-
-    id: str
-    method: str
-    path: str
-    summary: str
-    description: str
-    parameters: tuple[ApiField, ...]
-    body: tuple[ApiField, ...]
-    answer: ApiField
-    example: str
-
-
-@record
-class OperationGroup:
-    """Group of operations with the same tag."""
-
-    name: str
-    operations: tuple[ApiOperation, ...]
-
-
-@record
-class ApiSchema:
-    """Named schema."""
-
-    name: str
-    description: str
-    fields: tuple[ApiField, ...]
-    words: str
-    """Type, if the schema is not an object."""
-
-
-@pages.page("/api/docs")
 def show_docs(project: Project) -> PageView:
     """Show the API reference."""
-    groups, shapes = api_reference()
+    document = openapi_document()
+    schemas = document["components"]["schemas"]
     return PageView(
         template="docs.html",
         values={
-            "groups": groups,
-            "shapes": shapes,
+            "groups": operations_by_tag(),
+            "schemas": [(name, schema, _fields(schema)) for name, schema in sorted(schemas.items())],
+            "describe_type": describe_type,
+            "linked_schema": linked_schema,
             "address": EXAMPLE_URL,
-            "version": openapi_document()["info"]["version"],
+            "version": document["info"]["version"],
         },
     )
 
 
 @cache
-def api_reference() -> tuple[tuple[OperationGroup, ...], tuple[ApiSchema, ...]]:
-    """Return all operations by group, and the named schemas."""
-    spec = openapi_document()
-    schemas: dict[str, Any] = spec["components"]["schemas"]
-    groups: dict[str, list[ApiOperation]] = {}
-    for path, methods in spec["paths"].items():
-        for method, operation in methods.items():
-            tag = (operation.get("tags") or ["more"])[0]
-            groups.setdefault(tag, []).append(_operation(method.upper(), path, operation, schemas))
-    shapes = [
-        ApiSchema(
-            name=name,
-            description=schema.get("description", ""),
-            fields=_fields(schema),
-            words="" if "properties" in schema else describe_type(schema),
-        )
-        for name, schema in sorted(schemas.items())
-    ]
-    return tuple(OperationGroup(name=name, operations=tuple(some)) for name, some in groups.items()), tuple(shapes)
+def operations_by_tag() -> dict[str, list[dict[str, Any]]]:
+    """Return the operations by tag, with the fields of their parameters, body and response."""
+    document = openapi_document()
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            body = _content_schema(operation.get("requestBody", {}))
+            status, response = next(iter(operation["responses"].items()))
+            fields = {
+                "method": method.upper(),
+                "path": path,
+                "parameter_fields": [_parameter(one) for one in operation["parameters"]],
+                "body_fields": _fields(document["components"]["schemas"].get(_ref_name(body), body)),
+                "response": ApiField(name=status, schema=_content_schema(response)),
+            }
+            groups.setdefault(operation["tags"][0], []).append(operation | fields)
+    return groups
 
 
-def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> ApiOperation:
-    body = _body_schema(operation, schemas)
-    return ApiOperation(
-        id=operation.get("operationId") or f"{method.lower()}{path.replace('/', '-')}",
-        method=method,
-        path=path,
-        summary=operation.get("summary", ""),
-        description=operation.get("description", ""),
-        parameters=tuple(_parameter(one) for one in operation.get("parameters", ())),
-        body=_fields(body),
-        answer=_answer(operation),
-        example=_example(method, path, operation, body),
-    )
-
-
-def _body_schema(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return the resolved schema of the request body."""
-    content = operation.get("requestBody", {}).get("content", {})
-    media: dict[str, Any] = next(iter(content.values()), {})
+def _content_schema(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a request body or response."""
+    media: dict[str, Any] = next(iter(part.get("content", {}).values()), {})
     schema: dict[str, Any] = media.get("schema", {})
-    resolved: dict[str, Any] = schemas.get(_ref_name(schema), schema)
-    return resolved
+    return schema
 
 
 def _parameter(parameter: dict[str, Any]) -> ApiField:
     description = "in the path" if parameter["in"] == "path" else parameter.get("description", "")
-    return _field(
-        parameter["name"], {**parameter["schema"], "description": description}, parameter.get("required", False)
-    )
+    schema = {**parameter["schema"], "description": description}
+    return ApiField(name=parameter["name"], schema=schema, is_required=parameter["required"])
 
 
-def _answer(operation: dict[str, Any]) -> ApiField:
-    status, answer = next(iter(operation["responses"].items()))
-    contents: dict[str, dict[str, Any]] = answer.get("content", {})
-    kind = next(iter(contents), "nothing")
-    field = _field(status, contents.get(kind, {}).get("schema", {}), True)
-    return (
-        field
-        if kind == "application/json"
-        else ApiField(
-            name=status, type=kind, link="", is_required=True, default="", description=answer.get("description", "")
-        )
-    )
-
-
-def _fields(schema: dict[str, Any]) -> tuple[ApiField, ...]:
-    needed = schema.get("required", ())
-    return tuple(_field(name, one, name in needed) for name, one in schema.get("properties", {}).items())
-
-
-def _field(name: str, schema: dict[str, Any], is_needed: bool) -> ApiField:
-    default = schema.get("default")
-    return ApiField(
-        name=name,
-        type=describe_type(schema),
-        link=_linked_schema(schema),
-        is_required=is_needed,
-        default="" if default in (None, "", []) else json.dumps(default),
-        description=schema.get("description", ""),
-    )
+def _fields(schema: dict[str, Any]) -> list[ApiField]:
+    required = schema.get("required", ())
+    properties = schema.get("properties", {})
+    return [ApiField(name=name, schema=one, is_required=name in required) for name, one in properties.items()]
 
 
 # --- types ----------------------------------------------------------------------------
@@ -203,42 +126,10 @@ def _ref_name(schema: dict[str, Any]) -> str:
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
-def _linked_schema(schema: dict[str, Any]) -> str:
+def linked_schema(schema: dict[str, Any]) -> str:
     """Return the first named schema that a type refers to."""
     if name := _ref_name(schema):
         return name
     inner = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     inner += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
-    return next((name for one in inner if (name := _linked_schema(one))), "")
-
-
-# --- examples -------------------------------------------------------------------------
-
-
-def _example(method: str, path: str, operation: dict[str, Any], body: dict[str, Any]) -> str:
-    """Return a curl command for an operation."""
-    address = EXAMPLE_URL + path
-    needed = [one for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
-    if needed:
-        address += "?" + "&".join(f"{one['name']}={_sample(one['name'], one['schema'])}" for one in needed)
-    lines = [f'curl -H "Authorization: Bearer $TOKEN"{"" if method == "GET" else f" -X {method}"}']
-    if method in ("POST", "PUT"):
-        payload = {
-            name: _sample(name, schema)
-            for name, schema in body.get("properties", {}).items()
-            if name in body.get("required", ())
-        }
-        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(payload)}'"]
-    is_stream = any("text/event-stream" in one.get("content", {}) for one in operation["responses"].values())
-    return " \\\n  ".join([*lines, *(["-N"] if is_stream else []), f"'{address}'"])
-
-
-def _sample(name: str, schema: dict[str, Any]) -> object:
-    """Return a sample value of a field."""
-    if schema.get("enum"):
-        return schema["enum"][0]
-    for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        if one.get("type") != "null":
-            return _sample(name, one)
-    samples: dict[str, object] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
-    return samples.get(str(schema.get("type")), "…" if name == "q" else f"the {name}")
+    return next((name for one in inner if (name := linked_schema(one))), "")

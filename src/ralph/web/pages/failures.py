@@ -5,14 +5,11 @@ from __future__ import annotations
 from ralph.core.paging import Page
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.links import page_url
+from ralph.web.pages.page import PageView, page_url
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 
 FAILURES_PER_PAGE = 30
 """Number of reports on a page."""
-
-pages = PageGroup()
 
 
 class FailuresPageQuery(QueryParams):
@@ -24,7 +21,6 @@ class FailuresPageQuery(QueryParams):
     cursor: Cursor = ""
 
 
-@pages.page("/failures")
 def show_failures(project: Project, query: FailuresPageQuery) -> PageView:
     """Show failures by category, groups of identical ones, and the reports."""
     reports = project.journal.failures(

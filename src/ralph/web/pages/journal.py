@@ -9,9 +9,7 @@ from ralph.core.records import AttemptOutcome
 from ralph.loop.journal import JournalEntry
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.links import page_url
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Moment, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
 
@@ -27,8 +25,6 @@ MAX_RUN_CHOICES = 30
 SESSION_FILTER = "session"
 """Value of the outcome filter for sessions outside the loop."""
 
-pages = PageGroup()
-
 
 class JournalPageQuery(QueryParams):
     """Filters for journal entries."""
@@ -41,7 +37,6 @@ class JournalPageQuery(QueryParams):
     cursor: Cursor = ""
 
 
-@pages.page("/journal")
 def show_journal(project: Project, query: JournalPageQuery) -> PageView:
     """Show journal entries, newest first, or search results."""
     if query.outcome and query.outcome not in (*AttemptOutcome, SESSION_FILTER):
@@ -72,7 +67,6 @@ def show_journal(project: Project, query: JournalPageQuery) -> PageView:
     )
 
 
-@pages.page("/sessions/{id}")
 def show_session(project: Project, id: str) -> PageView:
     """Show a session outside the loop."""
     session = project.sessions.get(id)

@@ -6,15 +6,12 @@ from ralph.core.paging import Page
 from ralph.loop import run_log
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, run_command
 
 LATEST_RUNS = 20
 """Number of latest runs searched for running ones."""
 MAX_LIVE_ATTEMPTS = 100
 """Maximum number of attempts shown."""
-
-pages = PageGroup()
 
 
 class LivePageQuery(QueryParams):
@@ -24,7 +21,6 @@ class LivePageQuery(QueryParams):
     """ID of the run. Default: the one in progress, or the latest."""
 
 
-@pages.page("/live")
 def show_live(project: Project, query: LivePageQuery) -> PageView:
     """Show the run in progress with its agent's output, or the latest run."""
     run = run_log.find_run_to_watch(project.store, query.run)

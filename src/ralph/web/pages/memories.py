@@ -13,11 +13,11 @@ from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.memory.recall.embeddings import is_installed
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
 from ralph.project import Project
-from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project, valid_id
+from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project
 from ralph.web.api.memories import CursorPart
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.paging import decode_cursor, encode_cursor
+from ralph.web.pages.page import PageView
+from ralph.web.paging import Name, decode_cursor, encode_cursor
 from ralph.web.rendering import state_words
 from ralph.web.schemas import PublicMemory, public_memory
 
@@ -31,22 +31,20 @@ MEMORIES_PER_PAGE = 50
 MAX_TASK_CHOICES = 300
 """Maximum number of tasks offered in a menu."""
 
-pages = PageGroup()
-
 
 class MemoriesPageQuery(MemoryFilters):
     """Filters for memories, named as in the API."""
 
     q: str = ""
     cursor: str = ""
-    project: str = ""
+    project: Name = ""
 
 
 class MemoryPageQuery(QueryParams):
     """Options for the page of a memory."""
 
-    project: str = ""
-    task: str = ""
+    project: Name = ""
+    task: Name = ""
     """Task for which to explain the score."""
 
 
@@ -80,7 +78,6 @@ class HistoryEntry:
 # --- list -------------------------------------------------------------------------------
 
 
-@pages.page("/memories")
 def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
     """Show matching memories, best or newest first."""
     here = selected_project(project, query.project or SERVED_PROJECT)
@@ -153,7 +150,6 @@ def _set_parameters(query: MemoriesPageQuery) -> dict[str, Any]:
 # --- one --------------------------------------------------------------------------------
 
 
-@pages.page("/memories/{id}")
 def show_memory_page(project: Project, id: str, query: MemoryPageQuery) -> PageView:
     """Show a memory with its confidence over time, history and use."""
     here = selected_project(project, query.project or SERVED_PROJECT)
@@ -172,7 +168,7 @@ def show_memory_page(project: Project, id: str, query: MemoryPageQuery) -> PageV
             ],
             "tasks": here.store.tasks.get_many(task_ids),
             "choices": here.tasks.list(Page(limit=MAX_TASK_CHOICES)),
-            "why": here.prompts.explain(id, valid_id("Task", query.task)) if query.task else None,
+            "why": here.prompts.explain(id, query.task) if query.task else None,
             "asked_task": query.task,
             "link_ids": dict(view.links),
             "is_shared": here.memory.sharing.is_shared(id),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ralph.core.paging import Page
 from ralph.core.records import MemoryState, TaskStatus, record
 from ralph.project import Project
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,8 +25,6 @@ HOLDOUT_OPTION = "--holdout 0.1"
 INTERVAL_PADDING = 0.12
 """Space on both sides of an interval, as a fraction of the scale."""
 
-pages = PageGroup()
-
 
 @record
 class IntervalBar:
@@ -39,7 +36,6 @@ class IntervalBar:
     zero: float
 
 
-@pages.page("/")
 def show_overview(project: Project) -> PageView:
     """Show runs, success, cost, memories and the impact of memory."""
     project.files.check()
@@ -49,7 +45,6 @@ def show_overview(project: Project) -> PageView:
     lift = project.stats.lift()
     runs = project.stats.runs()[::-1]
     memory = project.stats.memory()
-    command = run_command(project)
     return PageView(
         template="overview.html",
         values={
@@ -63,8 +58,8 @@ def show_overview(project: Project) -> PageView:
             "runs": runs,
             "memory": memory,
             "lift": lift,
-            "lift_says": lift.says.replace(f"ralph run {HOLDOUT_OPTION}", f"`{command} {HOLDOUT_OPTION}`"),
-            "run_command": command,
+            "run_command": run_command(project),
+            "holdout_option": HOLDOUT_OPTION,
             "bar": _bar(lift),
             "measures": [_measure_fields(one) for one in lift.measures],
             "figures": {
@@ -131,7 +126,7 @@ def _bar(lift: Lift) -> IntervalBar | None:
 def _measure_fields(measure: Measure) -> dict[str, Any]:
     """Return the formatted values of a measure."""
     is_rate = measure.unit == "%"
-    amount = {"%": "{:.1f} %", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[measure.unit].format
+    amount = {"%": "{:.1f}%", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[measure.unit].format
     is_better = (measure.difference > 0) == is_rate
 
     def signed(value: float) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from ralph.project import Project
-from ralph.web.page_routes import PageGroup, PageView
-
-pages = PageGroup()
+from ralph.web.pages.page import PageView
 
 
-@pages.page("/projects")
 def show_projects(project: Project) -> PageView:
     """Show all projects of the database with their contents."""
     return PageView(

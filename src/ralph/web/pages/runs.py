@@ -7,9 +7,7 @@ from ralph.core.records import now
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.links import page_url
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Name, decode_cursor, encode_cursor
 
 RUNS_PER_PAGE = 50
@@ -19,8 +17,6 @@ MAX_RUN_ATTEMPTS = 500
 MAX_LEARNED = 1_000
 """Maximum number of learned memories shown with a run."""
 
-pages = PageGroup()
-
 
 class RunsPageQuery(QueryParams):
     """Page of the list of runs."""
@@ -28,7 +24,6 @@ class RunsPageQuery(QueryParams):
     cursor: Cursor = ""
 
 
-@pages.page("/runs")
 def show_runs(project: Project, query: RunsPageQuery) -> PageView:
     """Show the results of runs, newest first."""
     runs = project.runs.list(Page(limit=RUNS_PER_PAGE, after=decode_cursor(query.cursor, Name)))
@@ -44,7 +39,6 @@ def show_runs(project: Project, query: RunsPageQuery) -> PageView:
     )
 
 
-@pages.page("/runs/{id}")
 def show_run(project: Project, id: str) -> PageView:
     """Show a run with its attempts, models and learned memories."""
     view = project.runs.get(id)

@@ -7,7 +7,7 @@ from ralph.core.records import Memory, MemoryState, record
 from ralph.memory.lifecycle.staging import pending_reason, rejection_reason, staging_status
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
-from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.page import PageView
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import PublicMemory, public_memory
 
@@ -15,8 +15,6 @@ MAX_LEARNINGS = 100
 """Maximum number of learnings shown at once."""
 STAGING_VIEWS = ("waiting", "rejected")
 """Values of the `show` parameter."""
-
-pages = PageGroup()
 
 
 class StagingPageQuery(QueryParams):
@@ -37,7 +35,6 @@ class LearningRow:
     """Reason it is held back; empty if nothing prevents its use."""
 
 
-@pages.page("/staging")
 def show_staging(project: Project, query: StagingPageQuery) -> PageView:
     """Show learnings that need a decision, oldest first, or rejected ones."""
     if query.show not in STAGING_VIEWS:

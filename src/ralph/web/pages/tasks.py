@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import TaskStatus, record, replace
+from ralph.core.records import Attempt, FailureReport, Task, TaskStatus, record, replace
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
-from ralph.web.page_routes import PageGroup, PageView
-from ralph.web.pages.links import page_url
-from ralph.web.pages.sentences import run_command
+from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from ralph.core.paging import Page, ResultList
-from ralph.core.records import Attempt, FailureReport, Task
 
 MAX_GRAPH_TASKS = 500
 """Maximum number of tasks in the graph; the oldest done ones are left out first."""
@@ -49,8 +44,6 @@ _FILTERS_BY_LOOK: dict[str, dict[str, Any]] = {
 _LOOKS_BY_STATUS = {"": tuple(_FILTERS_BY_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
 STATUS_FILTERS = (*TaskStatus, "ready", "waiting")
 """Values of the status filter; ready and waiting tasks are both pending."""
-
-pages = PageGroup()
 
 
 class TasksPageQuery(QueryParams):
@@ -95,7 +88,6 @@ class AttemptRow:
     """Directly preceding attempts that failed identically."""
 
 
-@pages.page("/tasks")
 def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
     """Show the tasks with their status and dependencies."""
     if query.status and query.status not in STATUS_FILTERS:
@@ -143,14 +135,13 @@ def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
                 {task.id for task in drawn if _matches(task, query.status, ready)},
             ),
             "left_out": max(0, in_scope - len(drawn)),
-            "view_box": f"{-GRAPH_MARGIN} {-GRAPH_MARGIN} {drawing.width + 2 * GRAPH_MARGIN:.0f} {drawing.height + 2 * GRAPH_MARGIN:.0f}",
+            "view_box": _view_box(drawing),
             "box_width": NODE_WIDTH,
             "box_height": NODE_HEIGHT,
         },
     )
 
 
-@pages.page("/tasks/{id}")
 def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
     """Show a task with its attempts and the prompt of the next one."""
     view = project.tasks.get(id)
@@ -268,6 +259,11 @@ def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
         if task.status is TaskStatus.DONE and not task.needs and not task.parent_id and task.id not in linked
     }
     return [task for task in tasks if task.id not in alone] if len(alone) > MAX_UNLINKED_DONE_TASKS else list(tasks)
+
+
+def _view_box(drawing: GraphLayout) -> str:
+    width, height = drawing.width + 2 * GRAPH_MARGIN, drawing.height + 2 * GRAPH_MARGIN
+    return f"{-GRAPH_MARGIN} {-GRAPH_MARGIN} {width:.0f} {height:.0f}"
 
 
 def _boxes(

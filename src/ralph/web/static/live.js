@@ -45,8 +45,8 @@ function line(text, tone, worker) {
 function say(text, worker = 0) {
   const pieces = clean(text).split("\n");
   pieces.forEach((piece, at) => {
-    const begun = open.get(worker);
-    if (begun) begun.append(piece);
+    const unfinished = open.get(worker);
+    if (unfinished) unfinished.append(piece);
     else if (piece || at < pieces.length - 1) open.set(worker, line(piece, "", worker));
     if (at < pieces.length - 1) open.delete(worker);
   });
@@ -64,13 +64,13 @@ function fit() {
   if (isFollowing) output.scrollTop = output.scrollHeight;
 }
 
-function setFollowing(wanted, count = 0) {
-  isFollowing = wanted;
-  if (wanted) missed = 0;
+function setFollowing(isOn, count = 0) {
+  isFollowing = isOn;
+  if (isOn) missed = 0;
   const button = document.getElementById("follow");
-  button.setAttribute("aria-pressed", String(wanted));
-  button.querySelector("span").textContent = wanted ? "Following" : count ? `Follow (${number(count)} new)` : "Follow";
-  if (wanted) output.scrollTop = output.scrollHeight;
+  button.setAttribute("aria-pressed", String(isOn));
+  button.querySelector("span").textContent = isOn ? "Following" : count ? `Follow (${number(count)} new)` : "Follow";
+  if (isOn) output.scrollTop = output.scrollHeight;
 }
 
 // --- current attempts -----------------------------------------------------------------------------

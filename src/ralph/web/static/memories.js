@@ -149,21 +149,21 @@ async function again() {
 
 const dialog = document.getElementById("add-dialog");
 const addForm = document.getElementById("add-form");
-const SAID = { added: "Added.", "learned again": "Already known: its confidence increased.", revived: "Already known: it was restored.", known: "Already known." };
+const MESSAGES = { added: "Added.", "learned again": "Already known: its confidence increased.", revived: "Already known: it was restored.", known: "Already known." };
 
 onSubmit(addForm, async (data) => {
   const body = { content: data.get("content"), type: data.get("type"), title: data.get("title"), tags: parts(data.get("tags")), file_refs: parts(data.get("file_refs")) };
   if (data.get("confidence") !== "") body.confidence = Number(data.get("confidence"));
-  const kept = await post(form.dataset.api, body);
+  const result = await post(form.dataset.api, body);
   dialog.close();
   addForm.reset();
   const ofProject = form.dataset.suffix;
-  const isRedacted = kept.what === "added" && redacted(`${body.title} ${body.content}`, `${kept.memory.title} ${kept.memory.content}`);
-  toast(isRedacted ? "Added. A secret was redacted." : SAID[kept.what] ?? `Result: ${kept.what}.`, {
-    about: kept.memory.id,
-    undo: kept.what === "known" ? null : async () => {
-      await post(`/api/memories/${encodeURIComponent(kept.memory.id)}/undo${ofProject}`, { only: kept.event });
-      toast("Undone.", { about: kept.memory.id });
+  const isRedacted = result.what === "added" && redacted(`${body.title} ${body.content}`, `${result.memory.title} ${result.memory.content}`);
+  toast(isRedacted ? "Added. A secret was redacted." : MESSAGES[result.what] ?? `Result: ${result.what}.`, {
+    about: result.memory.id,
+    undo: result.what === "known" ? null : async () => {
+      await post(`/api/memories/${encodeURIComponent(result.memory.id)}/undo${ofProject}`, { only: result.event });
+      toast("Undone.", { about: result.memory.id });
       await again();
     },
   });

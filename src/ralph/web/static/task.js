@@ -63,8 +63,8 @@ onSubmit(form, async () => {
   const body = changed(form);
   if ("priority" in body) body.priority = Number(body.priority || 0);
   if ("parent" in body) body.parent = taskIn(parent);
-  const [wanted, needed] = [needs.ids(), JSON.parse(holder.dataset.picked).map(([one]) => one)];
-  if (wanted.length !== needed.length || wanted.some((one) => !needed.includes(one))) body.needs = wanted;
+  const [chosen, needed] = [needs.ids(), JSON.parse(holder.dataset.picked).map(([one]) => one)];
+  if (chosen.length !== needed.length || chosen.some((one) => !needed.includes(one))) body.needs = chosen;
   if (Object.keys(body).length) await put(path, body);
   dialog.close();
   await update();

@@ -202,10 +202,10 @@ async function update() {
 
 // The list is the default on small screens; mark the active view button.
 function tellView() {
-  const wanted = new URLSearchParams(location.search).get("show") || (matchMedia("(max-width: 820px)").matches ? "list" : "graph");
+  const view = new URLSearchParams(location.search).get("show") || (matchMedia("(max-width: 820px)").matches ? "list" : "graph");
   for (const name of ["graph", "list"]) {
     const button = document.getElementById(`view-${name}`);
-    if (name === wanted) button?.setAttribute("aria-current", "true");
+    if (name === view) button?.setAttribute("aria-current", "true");
     else button?.removeAttribute("aria-current");
   }
 }

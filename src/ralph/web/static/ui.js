@@ -92,7 +92,7 @@ export function level(value) {
   return value >= 0.7 ? "high" : value >= 0.4 ? "middle" : "low";
 }
 
-const LEVELS = { high: "high, from 70 %", middle: "middle, from 40 %", low: "low, below 40 %" };
+const LEVELS = { high: "high, from 70%", middle: "middle, from 40%", low: "low, below 40%" };
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -115,7 +115,7 @@ export function meter(value, label = "Confidence") {
 
 // --- numbers and times ---------------------------------------------------------------------------
 
-export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${(value * 100).toFixed(digits)} %`);
+export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${(value * 100).toFixed(digits)}%`);
 export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
 export const usd = (value) => (value === null || value === undefined ? "–" : `$${value.toFixed(value !== 0 && Math.abs(value) < 0.1 ? 4 : 2)}`);
 
@@ -215,10 +215,10 @@ export function toastNext(text, options = {}) {
 }
 
 function showStoredToast() {
-  const kept = sessionStorage.getItem("ralph-toast");
-  if (!kept) return;
+  const stored = sessionStorage.getItem("ralph-toast");
+  if (!stored) return;
   sessionStorage.removeItem("ralph-toast");
-  const { text, status, undo } = JSON.parse(kept);
+  const { text, status, undo } = JSON.parse(stored);
   // Functions do not survive a page load, so the undo is stored as an API call and a target page.
   toast(text, { status, undo: undo && (async () => {
     await api(undo.method ?? "POST", undo.path, undo.body ?? {});
