@@ -68,7 +68,7 @@ class BackgroundSync:
         self._handle.close()
 
     def _update(self, project: Project) -> None:
-        self.is_active = project.store.memories.count() > BACKGROUND_SYNC_THRESHOLD
+        self.is_active = project.store.memories.stats.count() > BACKGROUND_SYNC_THRESHOLD
         if self.is_active:
             project.files.check()
             self.problems = tuple(project.files.problems)

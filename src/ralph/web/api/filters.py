@@ -11,7 +11,7 @@ from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TIT
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
 from ralph.memory.lifecycle.staging import STATUSES
-from ralph.memory.recall.rankers import PROFILES
+from ralph.memory.recall.rankers import RANKERS
 from ralph.memory.validation import check_type, parse_date
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     LearningStatus = str
 else:  # the names come from the registries, which type checkers cannot evaluate
     StateName = Literal[(*map(str, MemoryState), "all")]
-    RankerName = Literal[tuple(PROFILES)]
+    RankerName = Literal[tuple(RANKERS)]
     LearningStatus = Literal[(*STATUSES, "all")]
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Content = Annotated[str, Meta(max_length=MAX_BODY_LENGTH)]
