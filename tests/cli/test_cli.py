@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from ralph.cli import COMMANDS, build_parser, main
-from ralph.cli.completion import _subcommands
 from ralph.cli.output import format_usd
 from ralph.core.records import TaskStatus
 from ralph.project import Project
@@ -652,34 +651,48 @@ def test_every_command_explains_itself(ralph: Ralph, command: str) -> None:
     assert COMMANDS[command] in ran.out
 
 
-def test_completion_offers_what_could_come_next(here: Path, ralph: Ralph) -> None:
-    id = add(ralph, "Fix the parser")
-
-    def words(*typed: str) -> list[str]:
-        return [line.split("\t")[0] for line in ralph("completion", "--words", "--", *typed).out.splitlines()]
-
-    assert "status" in words("st")
-    assert words("task", "sh") == ["show"]
-    assert words("task", "show", "t-") == [id]
-    assert "--priority" in words("task", "add", "x", "--pr")
-    assert "json" in words("status", "--format", "")
-    assert words("prompt", "") == [id]
-    assert words("completion", "b") == ["bash"]
-    assert words("run", "--agent", "c") == ["command", "claude", "codex", "claude-acp", "codex-acp"]
-    assert words("task", "list", "--status=p") == ["--status=pending"]
-    assert words("journal", "list", "--run", "") == []
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(ralph: Ralph, shell: str) -> None:
-    assert "ralph completion --words" in ralph("completion", shell).out
+    assert "_ARGCOMPLETE" in ralph("completion", shell).out
+
+
+def test_completion_offers_what_could_come_next(here: Path, ralph: Ralph) -> None:
+    id = add(ralph, "Fix the parser")
+    lines = {
+        "ralph st": ["status", "stats", "store"],
+        "ralph task sh": ["show "],
+        f"ralph -C {here} task show t-": [f"{id} "],
+        "ralph task add x --pr": ["--priority "],
+        "ralph status --format ": ["table", "json"],
+        "ralph run --agent c": ["command", "claude", "codex", "claude-acp", "codex-acp"],
+        "ralph task list --status=p": ["--status=pending "],
+        f"ralph -C {here} journal list --run ": [],
+        f"ralph -C {here / 'nowhere'} task show ": [],
+    }
+
+    assert {line: completions(here, line) for line in lines} == lines
+
+
+def completions(here: Path, line: str) -> list[str]:
+    """Return what a shell would offer after this line."""
+    answer = here / "answer"
+    environment = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SHELL": "bash",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run([sys.executable, "-m", "ralph"], env=os.environ | environment, check=True)
+    return answer.read_text().splitlines()
 
 
 def test_bash_completes_for_real(here: Path, ralph: Ralph) -> None:
     script = ralph("completion", "bash").out
     shell = (
-        f'PATH="{Path(sys.executable).parent}:$PATH"\n{script}\nCOMP_WORDS=(ralph task sh)\nCOMP_CWORD=2\n_ralph\n'
-        'echo "${COMPREPLY[@]}"'
+        f'PATH="{Path(sys.executable).parent}:$PATH"\n{script}\n'
+        'COMP_LINE="ralph task sh" COMP_POINT=13 COMP_TYPE=9\n_python_argcomplete ralph\necho "${COMPREPLY[@]}"'
     )
 
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
@@ -739,7 +752,10 @@ def test_a_command_in_the_project_does_without_paths_searching_and_sharing(here:
 
 
 def test_an_action_that_is_not_asked_for_has_no_parser_yet() -> None:
-    actions: dict[str, Any] = _subcommands(_subcommands(build_parser("memory"))["memory"])
+    def subcommands(parser: Any) -> dict[str, Any]:
+        return next(action.choices for action in parser._actions if action.dest in ("command", "action"))
+
+    actions = subcommands(subcommands(build_parser("memory"))["memory"])
 
     assert actions["prime"].parse_args(["--budget", "7"]).budget == 7
     assert [name for name, one in actions.items() if one._parser is not None] == ["prime"]

@@ -25,7 +25,7 @@ _OURS = ("RALPH_", "PG")
 _IMPATIENT = """
 from ralph.store import postgres
 postgres.PATIENCE_SECONDS = {seconds}
-from ralph.entry import main
+from ralph.__main__ import main
 raise SystemExit(main())
 """
 """The command, for a person who waits less long for a server that is away."""

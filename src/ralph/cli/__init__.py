@@ -145,13 +145,18 @@ class _LazyParser:
         """Record defaults to set once the parser is built."""
         self._calls.append(("set_defaults", (), values))
 
-    def __getattr__(self, name: str) -> Any:
+    @property
+    def built(self) -> RalphArgumentParser:
+        """The parser with its arguments."""
         if self._parser is None:
             self._parser = RalphArgumentParser(**self._options)
         while self._calls:
             method, names, options = self._calls.pop(0)
             getattr(self._parser, method)(*names, **options)
-        return getattr(self._parser, name)
+        return self._parser
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.built, name)
 
 
 def build_parser(command: str | None) -> RalphArgumentParser:
@@ -187,6 +192,10 @@ def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError
     """Run one command and return its exit status; `report` receives the error a command ended with."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     _repair_streams()
+    if "_ARGCOMPLETE" in os.environ and arguments is None:
+        from ralph.cli.completion import complete
+
+        complete()
     try:
         return _run(argv)
     except RalphError as error:

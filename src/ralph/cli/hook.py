@@ -1,4 +1,4 @@
-"""`ralph hook`, for `--help` and manual use. Hooks of agents take the faster path in `ralph.entry`."""
+"""`ralph hook`, for `--help` and manual use. Hooks of agents take the faster path in `ralph.__main__`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import os
 
+from ralph.cli.interactive import ask, confirm, edit_text, is_interactive
 from ralph.cli.output import (
     action_adder,
     add_format_option,
@@ -208,8 +209,6 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
 
 def review(project: Project, args: argparse.Namespace) -> None:
     """Let a person accept or reject staged learnings one by one."""
-    from ralph.cli.editor import is_interactive
-
     if not is_interactive():
         raise UsageError(
             "A review needs a terminal. Without one, use: ralph learn promote --validate", code="no-terminal"
@@ -243,12 +242,12 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
     print_facts(facts)
     print_body(learning)
     while True:
-        answer = _ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
+        answer = ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ", "quit").lower()
         if answer in ("y", "yes"):
             project.learnings.accept(learning.id)
             return "kept"
         if answer in ("n", "no"):
-            project.learnings.reject(learning.id, _ask("Reason (Enter for none): ", ""))
+            project.learnings.reject(learning.id, ask("Reason (Enter for none): "))
             return "rejected"
         if answer in ("e", "edit"):
             if body := _ask_wording(learning):
@@ -264,33 +263,16 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
 
 def _ask_wording(learning: Memory) -> str:
     """Ask for a new wording, in an editor or on one line. Empty if the person gives none."""
-    import os
-
-    from ralph.cli.editor import edit_text
-
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return edit_text(learning.body)
-    return _ask("New text on one line (Enter to cancel): ", "")
-
-
-def _ask(question: str, at_end: str = "quit") -> str:
-    """Return the answer to a question, or `at_end` at the end of the input."""
-    try:
-        answer = input(question).strip()
-    except EOFError:
-        print()
-        return at_end
-    return answer.lower() if at_end else answer
+    return ask("New text on one line (Enter to cancel): ")
 
 
 def clear(project: Project, args: argparse.Namespace) -> int:
     """Clear the staging area."""
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("Confirmation needs a terminal. Use --yes to clear the staging area.", code="no-terminal")
-        if _ask("Remove all learnings from the staging area? [y/N] ", "no") not in ("y", "yes"):
-            print("Nothing was changed.")
-            return 1
+    question = "Remove all learnings from the staging area?"
+    if not args.yes and not confirm(question, "Use --yes to clear the staging area."):
+        return 1
     count, change = project.learnings.clear(yes=True)
     if count:
         print(f"{pluralize(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")

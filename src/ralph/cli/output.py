@@ -334,3 +334,8 @@ def read_input_text(path: str) -> str:
         name = "Standard input" if path == "-" else path
         raise UsageError(f"{name} is larger than {MAX_INPUT_BYTES // 1024 // 1024} MB. Split it into smaller parts.")
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_text_argument(text: str) -> str:
+    """Return the text of an argument, or standard input for `-`."""
+    return read_input_text("-") if text == "-" else text

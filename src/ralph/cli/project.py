@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from ralph.cli.interactive import confirm
 from ralph.cli.output import (
     action_adder,
     add_format_option,
@@ -110,10 +109,9 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
     """Delete a project after confirmation."""
     entry = projects.check_removal(args.name)
     if not args.yes:
-        _require_terminal()
         _print_summary(projects.show(entry.id))
-        if not _confirm(f"{entry.name} in {projects.where}"):
-            print("Nothing was changed.")
+        question = f"Remove {printable(f'{entry.name} in {projects.where}')} with all its data?"
+        if not confirm(question, "Use --yes to remove the project with all its data."):
             return 1
     removed = projects.remove(entry.id, with_backup=not args.no_backup)
     counts = ", ".join(pluralize(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
@@ -122,20 +120,3 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
         print(f"Backup: {printable(removed.backup)}")
         print(f"To restore it: {printable(removed.way_back)}")
     return 0
-
-
-def _require_terminal() -> None:
-    from ralph.core.errors import UsageError
-
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Confirmation needs a terminal. Use --yes to remove the project with all its data.", code="no-terminal"
-        )
-
-
-def _confirm(name: str) -> bool:
-    try:
-        return input(f"Remove {printable(name)} with all its data? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from ralph.cli.interactive import confirm
 from ralph.cli.output import actor, printable, working_directory, wrap_line
 from ralph.core.config import CONNECTABLE_AGENTS
 
@@ -75,27 +74,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.yes:
         check_inside_project(plan, wish)
-    elif not _confirm():
-        print("Nothing was changed.")
+    elif not confirm("Apply these changes?", "Use --yes to change these files, or --dry-run to see the changes."):
         return 1
     apply_plan(plan)
     _print_next_steps(plan, args)
     return 0
-
-
-def _confirm() -> bool:
-    from ralph.core.errors import UsageError
-
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Confirmation needs a terminal. Use --yes to change these files, or --dry-run to see the changes.",
-            code="no-terminal",
-        )
-    try:
-        return input("Apply these changes? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
 
 
 def _print_plan(plan: SetupPlan, *, in_full: bool) -> None:
