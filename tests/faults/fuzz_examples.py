@@ -7,7 +7,8 @@ import json
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_csv import write_memories_csv
 from ralph.formats.memories_json import write_memories_json
-from ralph.integrations.setup.edits import HOOKS_KEY, SERVER_NAME
+from ralph.integrations.setup.edits import HOOKS_KEY
+from ralph.integrations.setup.entries import SERVER_NAME
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"

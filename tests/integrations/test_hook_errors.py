@@ -125,7 +125,9 @@ def test_what_waits_is_never_dropped_and_who_finds_it_full_is_told(root: str, mo
 
 def test_what_was_taken_by_one_that_died_is_found_again(root: str) -> None:
     put_by(root, "one")
-    taking = f"from ralph.integrations import hook_errors; import os; next(hook_errors.take({root!r})); os._exit(9)"
+    taking = (
+        f"from ralph.integrations import hook_errors; import os; next(hook_errors.claim_queued({root!r})); os._exit(9)"
+    )
     died = subprocess.run([sys.executable, "-c", taking], check=False)
 
     assert died.returncode == 9

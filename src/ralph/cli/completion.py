@@ -5,6 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 
+import argcomplete
+from argcomplete.completers import BaseCompleter, FilesCompleter
+from argcomplete.shell_integration import shellcode
+
+from ralph.cli import COMMANDS, build_parser
+from ralph.core.config import AGENTS
+from ralph.core.errors import RalphError
+from ralph.core.paging import Page
+from ralph.project import Project
+from ralph.store.memory_queries import MemoryFilter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,21 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the script of a shell."""
-    import argcomplete
-
-    print(argcomplete.shellcode(["ralph"], shell=args.shell))
+    print(shellcode(["ralph"], shell=args.shell))
 
 
 def complete() -> None:
     """Answer the shell, which describes the line to complete in the environment, and end the process."""
-    import argcomplete
-
-    from ralph.cli import COMMANDS, build_parser
-
     words = os.environ.get("COMP_LINE", "").split()
     parser = build_parser(next((word for word in words if word in COMMANDS), None))
     _build_actions(parser)
-    argcomplete.autocomplete(parser, default_completer=_candidates, always_complete_options=False)
+    argcomplete.autocomplete(parser, default_completer=RecordCompleter(), always_complete_options=False)
 
 
 def _build_actions(parser: argparse.ArgumentParser) -> None:
@@ -53,32 +58,33 @@ def _build_actions(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, subparser in action.choices.items():
-                built = action.choices[name] = getattr(subparser, "built", subparser)
-                _build_actions(built)
+                action.choices[name] = getattr(subparser, "built", subparser)
+                _build_actions(action.choices[name])
 
 
-def _candidates(prefix: str, action: argparse.Action, parsed_args: argparse.Namespace, **rest: Any) -> Any:
-    """Return the values of an argument with their descriptions: records of the project, or files."""
-    from argcomplete.completers import FilesCompleter
+class RecordCompleter(BaseCompleter):
+    """Completes arguments with records of the project, and all others with files."""
 
-    from ralph.core.config import AGENTS
-    from ralph.core.errors import RalphError
-
-    if action.dest == "agent":
-        return dict.fromkeys(AGENTS, "")
-    try:
-        records = _records(action.dest, parsed_args.directory)
-    except RalphError:
-        return {}  # without a project there are no candidates; completion must not print errors
-    return FilesCompleter()(prefix) if records is None else records
+    def __call__(
+        self,
+        *,
+        prefix: str,
+        action: argparse.Action,
+        parser: argparse.ArgumentParser,
+        parsed_args: argparse.Namespace,
+    ) -> Any:
+        """Return the candidates for an argument, with their descriptions."""
+        if action.dest == "agent":
+            return dict.fromkeys(AGENTS, "")
+        try:
+            records = _records(action.dest, parsed_args.directory)
+        except RalphError:
+            return {}  # without a project there are no candidates; completion must not print errors
+        return FilesCompleter()(prefix) if records is None else records
 
 
 def _records(dest: str, directory: str) -> Mapping[str, str] | None:
     """Return the records of the project that an argument can name, or None if it names something else."""
-    from ralph.core.paging import Page
-    from ralph.project import Project
-    from ralph.store.memory_queries import MemoryFilter
-
     page = Page(limit=MAX_CANDIDATES)
     with Project.open(directory) as project:
         if dest in ("id", "task", "parent", "needs", "add", "remove"):
