@@ -69,7 +69,7 @@ def list_reports(args: argparse.Namespace) -> None:
             )
             for report in reports
         ]
-        print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows)
+        print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows, droppable=("WHEN",))
     else:
         is_filtered = args.task or args.category or args.fingerprint
         print("No failure matches." if is_filtered else "No failures recorded.")
@@ -120,6 +120,7 @@ def _print_fingerprints(args: argparse.Namespace) -> None:
             )
             for group in groups
         ]
-        print_table(("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY"), rows, droppable=("CATEGORY",))
+        headings = ("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY")
+        print_table(headings, rows, droppable=("CATEGORY", "LATEST"))
     else:
         print("No failures recorded.")

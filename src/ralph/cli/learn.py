@@ -192,12 +192,13 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
                 learning.kind,
                 f"{learning.confidence:.2f}",
                 learning.support,
-                pending_reason(learning) or "-",
                 summary_line(learning),
             )
             for learning, learning_status in found
         ]
-        print_table(("ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"), rows)
+        reasons = [pending_reason(learning) for learning, _ in found]
+        notes = [[f"reason: {reason}"] if reason else [] for reason in reasons]
+        print_table(("ID", "STATUS", "TYPE", "CONF", "TIMES", "LEARNING"), rows, notes, droppable=("TIMES",))
     else:
         print(
             "No learning matches." if args.status else "No learnings are waiting. They are extracted when a run ends."

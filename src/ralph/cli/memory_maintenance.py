@@ -6,7 +6,6 @@ import sys
 
 from ralph.cli.memory_text import print_stats, summary_line
 from ralph.cli.output import pluralize, print_json, print_table, printable, undo_command
-from ralph.core.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +13,6 @@ if TYPE_CHECKING:
 
     from ralph.memory.maintenance import Removal
     from ralph.project import Project
-
-
-MAX_REASON_LENGTH = 60
-"""Maximum length of a reason in a table, in characters."""
 
 
 def init(project: Project, args: argparse.Namespace) -> None:
@@ -52,11 +47,8 @@ def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, 
     if not removal.removed:
         print(nothing)
         return
-    rows = [
-        (memory.id, memory.kind, one_line(why, MAX_REASON_LENGTH), summary_line(memory))
-        for memory, why in removal.removed
-    ]
-    print_table(("ID", "TYPE", "WHY", "MEMORY"), rows)
+    rows = [(memory.id, memory.kind, summary_line(memory)) for memory, _ in removal.removed]
+    print_table(("ID", "TYPE", "MEMORY"), rows, [[f"why: {why}"] for _, why in removal.removed])
     count = f"{len(rows):,} of {pluralize(removal.present, 'memory')}"
     if args.dry_run:
         print(f"{count} would be {participle}. Nothing was changed.")

@@ -42,8 +42,6 @@ MAX_EVENTS_SHOWN = 5
 """Number of events shown by `memory why`."""
 FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
-NARROW_TERMINAL_WIDTH = 100
-"""Terminal width below which search results omit dates and tags, in characters."""
 BAR_LENGTH = 10
 """Length of a full bar, in characters."""
 SCORE_COMPONENT_WIDTH = 15
@@ -78,21 +76,13 @@ def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with
         for memory in listed
     ]
     below = [[f"stale: {memory.stale}"] if with_staleness else [] for memory in listed]
-    print_table(("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY"), rows, below)
+    headings = ("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY")
+    print_table(headings, rows, below, droppable=("CREATED", "TAGS"))
 
 
 def _mark_stale(memory: Memory) -> str:
     """Return a memory as one line, marked if it is stale."""
     return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
-
-
-def print_hits(hits: Sequence[RecalledMemory]) -> None:
-    """Print search results as a table, without dates and tags in a narrow terminal."""
-    if terminal_width() >= NARROW_TERMINAL_WIDTH:
-        print_memories(hit.memory for hit in hits)
-    else:
-        rows = [(hit.memory.id, hit.memory.kind, _confidence_now(hit.memory), _mark_stale(hit.memory)) for hit in hits]
-        print_table(("ID", "TYPE", "CONF", "MEMORY"), rows)
 
 
 def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation] = ()) -> None:

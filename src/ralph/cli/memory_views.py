@@ -11,7 +11,6 @@ from ralph.cli.memory_entries import event_fields
 from ralph.cli.memory_prime import known_kinds, print_markdown
 from ralph.cli.memory_text import (
     format_datetime,
-    print_hits,
     print_memories,
     print_scored_hits,
     summarize_event,
@@ -53,7 +52,7 @@ def search(project: Project, args: argparse.Namespace) -> None:
         if args.explain:
             print_scored_hits(shown, whys)
         else:
-            print_hits(shown)
+            print_memories(memories)
         if len(hits) > len(shown):
             print(f"Showing the best {len(shown)}. Use --all to show all.")
     else:

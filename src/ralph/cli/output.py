@@ -30,22 +30,11 @@ _COLORS = {
 
 _SEPARATOR = "  "
 MIN_LAST_COLUMN = 20
-"""Minimum width of the last column while other columns can still shrink, in characters."""
-MIN_TEXT_COLUMN = 12
-"""Minimum width of the last column, in characters. Below it, the column moves under its row."""
-_MIN_WIDTHS = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
-"""Columns that are truncated in a narrow terminal, with their minimum width in characters."""
-_MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
-"""Columns that move to a line under their row when they do not fit."""
-_DROPPED = ("CREATED", "TIMES")
-"""Columns that are dropped as a last resort; `show` prints them too."""
-_NUMERIC_PREFIXES = ("", *"0123456789+-$")
+"""Width of the last column below which other columns are dropped, in characters."""
 MAX_DECIMALS = 8
 """Maximum number of decimals of an amount of money."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
-MAX_UNIT_LENGTH = 2
-"""Maximum length of a unit in a numeric cell, such as `kB`, in characters."""
 
 
 def actor() -> Actor:
@@ -136,86 +125,48 @@ def print_table(
     row_notes: Sequence[Sequence[str]] = (),
     droppable: Sequence[str] = (),
 ) -> None:
-    """Print a table with one line per row, however narrow the terminal. `below` holds extra lines under each row.
+    """Print a table with one line per row, and `row_notes` under each of them.
 
-    Columns in `spare` are dropped, in this order, when the terminal is too narrow for all of them.
+    In a narrow terminal, `droppable` columns are dropped, in this order, and the last column is truncated.
     """
     width = terminal_width()
     names, cells = list(headings), [[printable(str(cell)) for cell in row] for row in rows]
-    notes = [list(lines) for lines in row_notes] or [[] for _ in rows]
-    for name in (*_MOVE_BELOW, *droppable, *_DROPPED):
-        if name in names[1:] and _min_width(names, cells, MIN_LAST_COLUMN) > width:
-            _remove_column(names, cells, notes if name in _MOVE_BELOW else (), name)
-    if len(names) > 1 and _min_width(names, cells, MIN_TEXT_COLUMN) > width and not _ends_in_numbers(cells):
-        _remove_column(names, cells, notes, names[-1])
-    widths = _fit_widths(names, cells, width)
-    print(bold(truncate(_SEPARATOR.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
-    for row, lines in zip(cells, notes, strict=True):
+    for name in droppable:
+        *others, last = _column_widths(names, cells)
+        if sum(others) + min(last, MIN_LAST_COLUMN) > width:
+            index = names.index(name)
+            for line in (names, *cells):
+                line.pop(index)
+    *others, last = _column_widths(names, cells)
+    widths = [*others, min(last, max(width - sum(others), 1))]
+    print(bold(_format_row(names, widths, width)))
+    for row, notes in zip(cells, row_notes or [()] * len(cells), strict=True):
         print(_format_row(row, widths, width))
-        for line in lines:
-            print(wrap_line(printable(line), "  ", "    "))
+        for note in notes:
+            print(wrap_line(printable(note), "  ", "    "))
 
 
-def _remove_column(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
-    """Remove a column from a table. Its cells become notes of their rows if `notes` is not empty."""
-    index = names.index(name)
-    names.pop(index)
-    removed = [row.pop(index) for row in cells]
-    for lines, cell in zip(notes, removed, strict=False):
-        if cell not in ("", "-"):
-            lines.append(f"{name.lower()}: {cell}")
-
-
-def _ends_in_numbers(cells: Sequence[Sequence[str]]) -> bool:
-    """Return whether the last column holds numbers, perhaps with a unit. Those must not be truncated."""
-    return all(row[-1][:1] in _NUMERIC_PREFIXES and not _has_word(row[-1]) for row in cells)
-
-
-def _has_word(cell: str) -> bool:
-    return any(len(word) > MAX_UNIT_LENGTH and word.isalpha() for word in cell.split())
-
-
-def _natural_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
-    return [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(names)]
-
-
-def _min_width(names: Sequence[str], cells: Sequence[Sequence[str]], least_last: int) -> int:
-    """Return the width of a table in which every column that may shrink has shrunk."""
-    *middle, last = _natural_widths(names, cells)
-    shrunk = [min(width, _MIN_WIDTHS.get(name, width)) for name, width in zip(names, middle, strict=False)]
-    last_minimum = last if _ends_in_numbers(cells) else min(last, least_last)
-    return sum(shrunk) + last_minimum + len(_SEPARATOR) * len(middle)
-
-
-def _fit_widths(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return column widths that fit the terminal. The widest column shrinks first, the last column at the end."""
-    widths = _natural_widths(names, cells)
-    minimum = [min(column, _MIN_WIDTHS.get(name, column)) for name, column in zip(names, widths, strict=True)]
-    excess = sum(widths) + len(_SEPARATOR) * (len(widths) - 1) - width
-    while excess > 0 and (shrinkable := [index for index, column in enumerate(widths[:-1]) if column > minimum[index]]):
-        widths[max(shrinkable, key=widths.__getitem__)] -= 1
-        excess -= 1
-    if not _ends_in_numbers(cells):
-        widths[-1] -= max(0, min(excess, widths[-1] - MIN_TEXT_COLUMN))
-    return widths
+def _column_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column; all but the last one include the separator."""
+    widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(names)]
+    return [*(width + len(_SEPARATOR) for width in widths[:-1]), widths[-1]]
 
 
 def _format_row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
-    cut = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
-    plain = _SEPARATOR.join(cut).rstrip()
-    if len(plain) > width:
-        return truncate(plain, width)
-    colored = [color_by_status(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
-    return _SEPARATOR.join(colored).rstrip()
+    *others, last = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
+    texts = [*others, last.rstrip()]
+    if len("".join(texts).rstrip()) > width:
+        return truncate("".join(texts), width)
+    return "".join(color_by_status(cell, text) for cell, text in zip(row, texts, strict=True)).rstrip()
 
 
 def truncate(text: str, width: int) -> str:
     """Truncate a line to `width` characters, ending in … if it was longer."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 
 
 def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") -> str:
-    """Return text wrapped to the terminal width, with `start` before the first line and `further` before the others."""
+    """Return text wrapped to the terminal width."""
     width = terminal_width()
     if len(initial_indent) + len(text) <= width:
         return initial_indent + text

@@ -73,7 +73,7 @@ def list_projects(projects: ProjectService, args: argparse.Namespace) -> None:
         )
         for project in found
     ]
-    print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows)
+    print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows, droppable=("ACTIVE",))
 
 
 def _suffix(project: ProjectSummary) -> str:

@@ -231,7 +231,8 @@ def _print_lift(lift: Lift) -> None:
             ("done tasks", *(f"{arm.done:,}" for arm in arms), "", ""),
             *(_measure_row(measure) for measure in lift.measures),
         ]
-        print_table(("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL"), rows)
+        headings = ("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL")
+        print_table(headings, rows, droppable=("95 % INTERVAL",))
         print()
     print(wrap_line(lift.says))
     if lift.shown_says:

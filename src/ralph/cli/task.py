@@ -139,7 +139,7 @@ def list_tasks(args: argparse.Namespace) -> None:
         print(write_tasks_jsonl(tasks), end="")
     elif tasks:
         rows = [(task.id, task.status, task.priority, " ".join(task.needs) or "-", task.title) for task in tasks]
-        print_table(("ID", "STATUS", "PRIORITY", "NEEDS", "TITLE"), rows)
+        print_table(("ID", "STATUS", "PRIORITY", "NEEDS", "TITLE"), rows, droppable=("NEEDS",))
     else:
         print("No tasks. Add one with: ralph task add TITLE")
 
