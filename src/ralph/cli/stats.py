@@ -142,7 +142,7 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
         )
         for decision in decisions
     ]
-    print_table(("ATTEMPT", "TASK", "MODEL", "OUTCOME", "REASON"), rows)
+    print_table(("ATTEMPT", "TASK", "MODEL", "OUTCOME", "REASON"), rows, droppable=("TASK", "OUTCOME"))
 
 
 def _model_name(model: str) -> str:
