@@ -165,7 +165,6 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(here: Path, ralph: Ralph, w
     ran = ralph(*words)
 
     assert ran.code == 2
-    assert ran.error in (None, "invalid-usage", "unknown-command", "unknown-agent", "no-terminal")
     assert ran.err.count("\n") == 1
     assert ran.out == ""
 
@@ -640,15 +639,6 @@ def test_the_journal_can_be_narrowed(here: Path, ralph: Ralph, outcome: str) -> 
 
 
 # --- the program itself ---------------------------------------------------------------------------
-
-
-def test_help_names_every_command(ralph: Ralph) -> None:
-    ran = ralph("--help")
-
-    assert ran.code == 0
-    for name, text in COMMANDS.items():
-        assert name in ran.out
-        assert text in ran.out
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))

@@ -123,7 +123,7 @@ def transcript(ralph: Ralph, tmp_path: Path, *words: str) -> str:
     lines = [f"$ ralph {' '.join(words)}", *shown.splitlines()]
     for pattern, mask in MASKS.items():
         lines = [re.sub(pattern, mask, line) for line in lines]
-    return "\n".join([*lines, *[f"[{ran.code}]"] * bool(ran.code), ""])
+    return "\n".join([*lines, *[f"[{ran.code} {ran.error or 'usage'}]"] * bool(ran.code), ""])
 
 
 def test_help_of_the_program(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:

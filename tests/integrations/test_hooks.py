@@ -949,7 +949,7 @@ def test_what_is_in_a_long_transcript_at_the_end_of_a_session_is_put_by_in_time(
 def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, tmp_path: Path) -> None:
     mend = with_broken_settings(hooks)
     hooks("stop", last_assistant_message=LESSON)
-    (waiting,) = (tmp_path / "state").rglob("waiting.jsonl")
+    (waiting,) = (tmp_path / "state").rglob("waiting.jsonl*")
     with waiting.open("ab") as file:
         file.truncate(hook_errors.MAX_QUEUE_BYTES + 1)
     hooks.environment["TMPDIR"] = str(waiting)
@@ -981,7 +981,7 @@ def test_what_waits_and_makes_no_sense_stops_no_hook(hooks: Hooks, tmp_path: Pat
     mend = with_broken_settings(hooks)
     hooks("stop", last_assistant_message=LESSON)
     mend()
-    (waiting,) = (tmp_path / "state").rglob("waiting.jsonl")
+    (waiting,) = (tmp_path / "state").rglob("waiting.jsonl*")
     right = {"at": "", "agent": "claude", "session": "s-2"}
     said = {"kind": "f\ud800ix", "title": "\udfff", "body": "Lone \ud800surrogates\0.", "tags": ["\ud800", 5]}
     wrong = [

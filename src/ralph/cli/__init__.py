@@ -34,7 +34,7 @@ COMMANDS = {
     "project": "List, rename and remove the projects in a database",
     "backup": "Create, list and verify backups",
     "restore": "Restore a backup; the replaced database is kept",
-    "store": "Show where the project is stored, or copy it to another database",
+    "store": "Show where the project is stored, or copy it",
     "doctor": "Check the project for problems and show how to fix them",
     "hook": "Handle a hook event of an agent",
     "mcp": "Serve memory and tasks to agents as MCP tools",
@@ -63,9 +63,14 @@ Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do,
 argparse._ = str  # type: ignore[attr-defined]
 
 
+MIN_HELP_COLUMN = 14
+"""Column of the help texts of short commands and options; argparse forgets the indentation of commands."""
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=_width())
+        self._action_max_length = MIN_HELP_COLUMN
 
 
 def _width() -> int:

@@ -45,7 +45,7 @@ With `review = true` under [memories] in .ralph.toml they wait for a review:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser, run)
 
     sub = action("extract", extract, "Extract learnings from a run, a loop state file or the output of a role")
     sub.add_argument("--run", metavar="ID", help="run to extract from (default: the latest)")

@@ -70,7 +70,7 @@ Examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser, run)
     _add_entries(action)
     _add_views(action)
     _add_upkeep(action)
@@ -87,12 +87,7 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument("--files", type=parse_paths, default=(), help="comma-separated files it is about")
     sub.add_argument("--confidence", type=parse_share, metavar="X", help="confidence from 0 to 1 (default: 0.6)")
     _add_project(sub)
-    sub.add_argument(
-        "--format",
-        choices=("table", "json", "quiet"),
-        default="table",
-        help="quiet prints only the id (default: table)",
-    )
+    add_format_option(sub, "quiet", help="quiet prints only the id")
 
     sub = action("search", "memory_views.search", "Search memories, best match first")
     sub.add_argument(
@@ -105,7 +100,7 @@ def _add_entries(action: Adder) -> None:
         "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
     )
     sub.add_argument("--explain", action="store_true", help="show how each score is computed")
-    _add_text_format(sub)
+    add_format_option(sub, "markdown")
 
     sub = action("list", "memory_views.list_memories", "List memories, newest first")
     _add_filters(sub)
@@ -119,12 +114,12 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument(
         "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
     )
-    _add_text_format(sub)
+    add_format_option(sub, "markdown")
 
     sub = action("show", "memory_entries.show", "Show a memory in full")
     sub.add_argument("memory", metavar="ID", help="id of the memory")
     _add_project(sub)
-    _add_text_format(sub)
+    add_format_option(sub, "markdown")
 
     sub = action("edit", "memory_entries.edit", "Edit a memory; without options, in your editor")
     sub.add_argument("memory", metavar="ID", help="id of the memory")
@@ -316,12 +311,6 @@ def _add_caution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would change, without changing anything")
     parser.add_argument(
         "--yes", "-y", action="store_true", help="proceed even if more than a fifth of all memories is affected"
-    )
-
-
-def _add_text_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=("table", "json", "markdown"), default="table", help="output format (default: table)"
     )
 
 

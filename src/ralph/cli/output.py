@@ -88,20 +88,52 @@ def working_directory(args: argparse.Namespace) -> Path:
     return directory
 
 
-def add_format_option(parser: argparse.ArgumentParser) -> None:
-    """Add the `--format` option with the choices table and json."""
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
+def add_format_option(parser: argparse.ArgumentParser, *more: str, help: str = "output format") -> None:
+    """Add the `--format` option with the choices table, json and `more`."""
+    parser.add_argument("--format", choices=("table", "json", *more), default="table", help=f"{help} (default: table)")
 
 
-def action_adder(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
-    """Return a function that adds an action, given its name, handler and help text."""
+def add_last_option(parser: argparse.ArgumentParser, noun: str, default: int = 20) -> None:
+    """Add the `--last` option, which limits a list."""
+    text = f"maximum number of {noun} (default: {default})"
+    parser.add_argument("--last", type=positive_count(noun), default=default, metavar="N", help=text)
 
-    def add(name: str, do: Callable[[Project, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
-        parser.set_defaults(act=run, do=do)
-        return parser
+
+def run_in_project(args: argparse.Namespace) -> int:
+    """Open the project and run the action in it."""
+    with open_project(args) as project:
+        return int(args.do(project, args) or 0)
+
+
+def action_adder(
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int] = run_in_project
+) -> Callable[..., argparse.ArgumentParser]:
+    """Return a function that adds an action to a command, given its name, handler and help text."""
+    actions: Any = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def add(name: str, do: object, text: str) -> argparse.ArgumentParser:
+        action: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
+        action.set_defaults(act=run, do=do)
+        return action
 
     return add
+
+
+def print_list(
+    args: argparse.Namespace,
+    records: object,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    empty: str,
+    droppable: Sequence[str] = (),
+) -> None:
+    """Print records as JSON or their rows as a table, or say that there are none."""
+    if args.format == "json":
+        print_json(records)
+    elif rows:
+        print_table(headings, rows, droppable=droppable)
+    else:
+        print(empty)
 
 
 def print_json(value: object) -> None:

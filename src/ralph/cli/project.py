@@ -33,7 +33,7 @@ _NOUNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser, run)
     sub = action("list", list_projects, "List the projects in the database")
     add_format_option(sub)
     sub = action("show", show, "Show a project in the database")

@@ -429,15 +429,9 @@ def _store_queued(project: Project) -> None:
         return
     from ralph.memory.capture.statements import statement
 
-    for waiting, taken in hook_errors.claim_queued(project.directory):
-        try:
-            for one in waiting:
-                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.statements]
-                project.sessions.store_statements(one.session, one.agent, memories)
-        except BaseException:
-            hook_errors.release_claimed(taken)
-            raise
-        hook_errors.delete_claimed(taken)
+    for entry in hook_errors.claim_queued(project.directory):
+        memories = [statement(item.kind, item.title, item.body, item.tags, entry.at) for item in entry.statements]
+        project.sessions.store_statements(entry.session, entry.agent, memories)
 
 
 def _report_error(event: HookEvent | None, words: Sequence[str], error: Exception, response: _Response) -> None:

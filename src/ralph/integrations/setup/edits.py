@@ -6,6 +6,7 @@ Only our own entries change. The rest of a file stays the same, byte for byte.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 
 import tomlkit
 from tomlkit.items import InlineTable, Table
@@ -82,18 +83,19 @@ class JsonEdit:
     ) -> bytes:
         """Return the file with our entries added or updated, and unwanted ones removed."""
         mark, text = self._read(before)
-        is_ours = self._has_our_entries(text, history)
-        for key, value in self.defaults.items():
-            if key not in text.value:
-                text = text.with_value((key,), value)
-        text = self._with_server(self._with_hooks(text), history, force=force)
-        for path, word in self.list_items.items():
-            there = self._container(text, path, list)
-            if not self.with_list_items:
-                text = self._without_word(text, path, word, self._original_text(history)) if is_ours else text
-            elif word not in there:
-                text = text.with_value((*path, len(there)), word)
-        return (mark + text.text).encode()
+        value = deepcopy(text.value)
+        is_ours, original = self._has_our_entries(value, history), self._original(history)
+        for key, default in self.defaults.items():
+            value.setdefault(key, default)
+        self._put_hooks(value)
+        self._put_server(value, history, force=force)
+        for path, item in self.list_items.items():
+            if self.with_list_items:
+                items = self._container(value, path, list)
+                items += [] if item in items else [item]
+            elif is_ours:
+                _remove_item(value, path, item, original)
+        return (mark + text.updated(value).text).encode()
 
     def without_entries(self, now: bytes, history: FileHistory = UNKNOWN_HISTORY) -> bytes | None:
         """Return the file without our entries, or None if setup created it and nothing else is left.
@@ -101,76 +103,54 @@ class JsonEdit:
         If it is not known what setup wrote, only unmistakable entries are removed.
         """
         mark, text = self._read(now)
-        original, before, found = history.original, self._original_text(history), text.text
-        is_ours = self._has_our_entries(text, history)
-        for place in reversed(list(self._our_hooks(text))):
-            text = _pruned(text.without(place), (HOOKS_KEY, place[1]), before)
-        if self.servers_key and self._is_ours(text.get(self.servers_key, SERVER_NAME), history):
-            had = before.get(self.servers_key, SERVER_NAME) if before else None
-            if had is None:
-                text = _pruned(text.without((self.servers_key, SERVER_NAME)), (self.servers_key,), before)
+        value, original = deepcopy(text.value), self._original(history)
+        is_ours = self._has_our_entries(value, history)
+        for event, holder, item, _ in list(self._our_hooks(value)):
+            _remove(holder, item)
+            _prune(value, (HOOKS_KEY, event), original)
+        if self._is_ours(self._server_in(value), history):
+            if (server := self._server_in(original)) is not None:
+                value[self.servers_key][SERVER_NAME] = server
             else:
-                text = text.with_value((self.servers_key, SERVER_NAME), had)
-        for path, word in self.list_items.items():
-            text = self._without_word(text, path, word, before) if is_ours else text
-        if original is None and all(self.defaults.get(key) == value for key, value in text.value.items()):
+                del value[self.servers_key][SERVER_NAME]
+                _prune(value, (self.servers_key,), original)
+        for path, item in self.list_items.items():
+            if is_ours:
+                _remove_item(value, path, item, original)
+        if history.original is None and all(self.defaults.get(key) == one for key, one in value.items()):
             return None
-        if text.text == found:
+        if value == text.value:
             return now
-        if original is not None and not text.value and not original.removeprefix(_BOM.encode()).strip():
-            return original  # an empty file
-        return (mark + text.text).encode()
+        if history.original is not None and not value and not history.original.removeprefix(_BOM.encode()).strip():
+            return history.original  # an empty file
+        return (mark + text.updated(value).text).encode()
+
+    def find_entries(self, now: bytes) -> OurEntries:
+        """Return our entries in the file."""
+        value = self._read(now)[1].value
+        server = self._server_in(value)
+        items = [(_get(value, path), item) for path, item in self.list_items.items()]
+        return OurEntries(
+            hooks=tuple(str(hook["command"]) for *_, hook in self._our_hooks(value)),
+            server=tuple(server_command(server)) if is_our_server(server) else (),
+            has_other=any(isinstance(there, list) and item in there for there, item in items),
+        )
 
     def has_foreign_server(self, now: bytes, history: FileHistory) -> bool:
         """Return whether a person wrote an entry that starts our server."""
-        server = self._read(now)[1].get(self.servers_key, SERVER_NAME) if self.servers_key else None
+        server = self._server_in(self._read(now)[1].value)
         return is_our_server(server) and not self._is_ours(server, history)
 
     def foreign_entries(self, now: bytes, history: FileHistory) -> Iterator[tuple[str, str]]:
         """Yield what a person wrote that calls ralph, with advice."""
-        text = self._read(now)[1]
         if self.has_foreign_server(now, history):
             yield FOREIGN_SERVER
-        events = text.get(HOOKS_KEY)
-        groups = (
-            [one for entries in events.values() if isinstance(entries, list) for one in entries]
-            if isinstance(events, dict)
-            else []
-        )
+        groups = [group for _, entries in _events(self._read(now)[1].value) for group in entries]
         if any(is_manual_hook(hook, self.agent) for group in groups for hook in (group, *_group_hooks(group))):
             yield FOREIGN_HOOKS
 
-    def _has_our_entries(self, text: JsonText, history: FileHistory) -> bool:
-        """Return whether setup has changed the file. A list item alone may be from a person."""
-        return history.is_known or next(self._our_hooks(text), None) is not None
-
-    def _original_text(self, history: FileHistory) -> JsonText | None:
-        return self._read(history.original)[1] if history.original is not None else None
-
-    def _is_ours(self, entry: object, history: FileHistory) -> bool:
-        """Return whether setup wrote a server entry."""
-        before = self._original_text(history)
-        had = before.get(self.servers_key, SERVER_NAME) if before else None
-        return is_written_by_setup(entry, had, self.server or {}, history)
-
-    def find_entries(self, now: bytes) -> OurEntries:
-        """Return our entries in the file."""
-        text = self._read(now)[1]
-        places = [
-            (*place, HOOKS_KEY, 0) if self.has_hook_groups and len(place) == 3 else place
-            for place in self._our_hooks(text)
-        ]
-        single = [text.get(*place) for place in places]
-        server = text.get(self.servers_key, SERVER_NAME) if self.servers_key else None
-        return OurEntries(
-            hooks=tuple(str(one["command"]) for one in single),
-            server=tuple(server_command(server)) if server and is_our_server(server) else (),
-            has_other=any(
-                isinstance(there := text.get(*path), list) and word in there for path, word in self.list_items.items()
-            ),
-        )
-
     def _read(self, raw: bytes | None) -> tuple[str, JsonText]:
+        """Return a byte order mark, if there is one, and the text after it."""
         try:
             text = (raw or b"").decode()
         except UnicodeDecodeError as error:
@@ -185,85 +165,86 @@ class JsonEdit:
             raise UsageError(f"{self.path} is not a JSON object. Fix it first. Nothing was changed.")
         return mark, read
 
-    def _container(self, text: JsonText, path: tuple[str, ...], kind: type) -> Any:
-        """Return the container at a path, or an empty one. Raise UsageError if it has another type."""
-        for length in range(1, len(path) + 1):
+    def _original(self, history: FileHistory) -> dict[str, Any]:
+        return self._read(history.original)[1].value if history.original is not None else {}
+
+    def _has_our_entries(self, value: dict[str, Any], history: FileHistory) -> bool:
+        """Return whether setup has changed the file. A list item alone may be from a person."""
+        return history.is_known or next(self._our_hooks(value), None) is not None
+
+    def _server_in(self, value: dict[str, Any]) -> Any:
+        return _get(value, (self.servers_key, SERVER_NAME)) if self.servers_key else None
+
+    def _is_ours(self, server: object, history: FileHistory) -> bool:
+        """Return whether setup wrote a server entry."""
+        return is_written_by_setup(server, self._server_in(self._original(history)), self.server or {}, history)
+
+    def _container(self, value: dict[str, Any], path: tuple[str, ...], kind: type) -> Any:
+        """Return the container at a path; create it if it is missing. Raise UsageError if it has another type."""
+        place: Any = value
+        for length, key in enumerate(path, start=1):
             wanted = kind if length == len(path) else dict
-            value = text.get(*path[:length])
-            if value is None and path[length - 1] not in (text.get(*path[: length - 1]) or {}):
-                return kind()
-            if not isinstance(value, wanted):
+            place = place.setdefault(key, wanted())
+            if not isinstance(place, wanted):
                 name = "an object" if wanted is dict else "a list"
                 where = ".".join(path[:length])
                 raise UsageError(f'"{where}" in {self.path} is not {name}. Fix it first. Nothing was changed.')
-        return text.get(*path)
+        return place
 
-    def _with_hooks(self, text: JsonText) -> JsonText:
+    def _put_hooks(self, value: dict[str, Any]) -> None:
         renewed = set()
-        for place in reversed(list(self._our_hooks(text))):
-            event = str(place[1])
-            wanted = self.hooks.get(event)
-            if wanted is None or event in renewed:
-                text = _pruned(text.without(place), (HOOKS_KEY, event), None)
-                continue
-            renewed.add(event)
-            if self.has_hook_groups and len(place) == 3:
-                place = (*place, HOOKS_KEY, 0)
-            there = text.get(*place)
-            if there != {**there, **wanted}:
-                text = text.with_value(place, {**there, **wanted})
-        for event, hook in self.hooks.items():
-            entries = self._container(text, (HOOKS_KEY, event), list)
+        for event, holder, item, hook in list(self._our_hooks(value)):
+            if event in self.hooks and event not in renewed:
+                renewed.add(event)
+                hook.update(self.hooks[event])
+            else:
+                _remove(holder, item)
+                _prune(value, (HOOKS_KEY, event), {})
+        for event, wanted in self.hooks.items():
+            entries = self._container(value, (HOOKS_KEY, event), list)
             if self.has_hook_groups and any(not isinstance(_hooks_of(one), list) for one in entries):
                 raise UsageError(
                     f'"{HOOKS_KEY}.{event}" in {self.path} has an entry without a list of hooks. Fix it first. '
                     "Nothing was changed."
                 )
             if event not in renewed:
-                count = len(entries)
-                text = text.with_value((HOOKS_KEY, event, count), {HOOKS_KEY: [hook]} if self.has_hook_groups else hook)
-        return text
+                entries.append({HOOKS_KEY: [dict(wanted)]} if self.has_hook_groups else dict(wanted))
 
-    def _our_hooks(self, text: JsonText) -> Iterator[tuple[str | int, ...]]:
-        """Yield the paths of our hooks, or of their group if it contains nothing else."""
-        events = text.get(HOOKS_KEY)
-        for event, entries in events.items() if isinstance(events, dict) else ():
-            for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-                if not self.has_hook_groups:
-                    if is_our_hook(entry, self.agent):
-                        yield HOOKS_KEY, event, number
-                    continue
-                inner = _group_hooks(entry)
-                ours = [at for at, one in enumerate(inner) if is_our_hook(one, self.agent)]
-                if ours and len(ours) == len(inner) == 1:
-                    yield HOOKS_KEY, event, number
-                else:
-                    yield from ((HOOKS_KEY, event, number, HOOKS_KEY, at) for at in ours)
+    def _our_hooks(self, value: dict[str, Any]) -> Iterator[tuple[str, list[Any], Any, dict[str, Any]]]:
+        """Yield our hooks: the event, a list, the item of the list to remove with the hook, and the hook.
 
-    def _with_server(self, text: JsonText, history: FileHistory, *, force: bool) -> JsonText:
+        The item is the hook itself, or its group if it contains nothing else.
+        """
+        for event, entries in _events(value):
+            for entry in entries:
+                hooks = _group_hooks(entry) if self.has_hook_groups else [entry]
+                for hook in hooks:
+                    if is_our_hook(hook, self.agent):
+                        yield (event, entries, entry, hook) if len(hooks) == 1 else (event, hooks, hook, hook)
+
+    def _put_server(self, value: dict[str, Any], history: FileHistory, *, force: bool) -> None:
         if not self.servers_key or self.server is None:
-            return text
-        there = self._container(text, (self.servers_key,), dict).get(SERVER_NAME)
+            return
+        there = self._server_in(value)
         is_ours = self._is_ours(there, history)
         if not self.with_server:
-            return (
-                _pruned(text.without((self.servers_key, SERVER_NAME)), (self.servers_key,), None) if is_ours else text
-            )
-        if there is not None and not is_ours and not force:
-            if is_our_server(there):
-                return text
+            if is_ours:
+                del value[self.servers_key][SERVER_NAME]
+                _prune(value, (self.servers_key,), {})
+            return
+        servers = self._container(value, (self.servers_key,), dict)
+        if is_ours:  # keep what the user added to our entry
+            there.update({key: one for key, one in self.server.items() if key not in _USER_KEYS or key not in there})
+        elif SERVER_NAME not in servers or force:
+            servers[SERVER_NAME] = dict(self.server)
+        elif not is_our_server(there):
             raise foreign_server_error(self.path)
-        # Keep what the user added to our entry.
-        kept = {key: there[key] for key in _USER_KEYS if key in there} if is_ours and there else {}
-        wanted = {**there, **self.server, **kept} if is_ours and there else dict(self.server)
-        return text if there == wanted else text.with_value((self.servers_key, SERVER_NAME), wanted)
 
-    def _without_word(self, text: JsonText, path: tuple[str, ...], word: str, before: JsonText | None) -> JsonText:
-        there = text.get(*path)
-        had = before.get(*path) if before else None
-        if isinstance(there, list) and word in there and not (isinstance(had, list) and word in had):
-            return _pruned(text.without((*path, there.index(word))), path, before)
-        return text
+
+def _events(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Return the events that have a list of hooks."""
+    events = value.get(HOOKS_KEY)
+    return [pair for pair in events.items() if isinstance(pair[1], list)] if isinstance(events, dict) else []
 
 
 def _hooks_of(group: object) -> Any:
@@ -276,12 +257,31 @@ def _group_hooks(group: object) -> list[Any]:
     return hooks if isinstance(hooks, list) else []
 
 
-def _pruned(text: JsonText, path: tuple[str | int, ...], before: JsonText | None) -> JsonText:
+def _get(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at a path, or None if there is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _remove(items: list[Any], item: object) -> None:
+    items[:] = [other for other in items if other is not item]
+
+
+def _remove_item(value: dict[str, Any], path: tuple[str, ...], item: str, original: dict[str, Any]) -> None:
+    """Remove an item from a list, unless it was there before setup."""
+    there, had = _get(value, path), _get(original, path)
+    if isinstance(there, list) and item in there and not (isinstance(had, list) and item in had):
+        there.remove(item)
+        _prune(value, path, original)
+
+
+def _prune(value: dict[str, Any], path: tuple[str, ...], original: dict[str, Any]) -> None:
     """Remove containers that became empty, except those that existed before setup."""
-    while path and text.get(*path) in ({}, []) and (before is None or before.get(*path) is None):
-        text = text.without(path)
-        path = path[:-1]
-    return text
+    while path and _get(value, path) in ({}, []) and _get(original, path) is None:
+        *holder, key = path
+        path = tuple(holder)
+        del _get(value, path)[key]
 
 
 @record
