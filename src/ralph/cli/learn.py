@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.cli.interactive import ask, confirm, edit_text, is_interactive
+from ralph.cli.memory_text import describe_origin, print_body, print_facts, print_heading, print_memories, summary_line
 from ralph.cli.output import (
     action_adder,
     add_format_option,
@@ -17,7 +18,9 @@ from ralph.cli.output import (
     read_input_text,
 )
 from ralph.core.errors import UsageError
-from ralph.memory.lifecycle.staging import STATUSES
+from ralph.core.records import record_fields
+from ralph.formats.public_memory import public_fields
+from ralph.memory.lifecycle.staging import STATUSES, pending_reason, staging_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,8 +126,6 @@ def extract(project: Project, args: argparse.Namespace) -> None:
 
 def _fields(*counts: LearningCounts | None) -> dict[str, int]:
     """Return the sums of several counts, ignoring None."""
-    from ralph.core.records import record_fields
-
     totals: dict[str, int] = {}
     for fields in map(record_fields, filter(None, counts)):
         totals |= {name: totals.get(name, 0) + count for name, count in fields.items()}
@@ -132,9 +133,6 @@ def _fields(*counts: LearningCounts | None) -> dict[str, int]:
 
 
 def _print_handed_over(results: list[AddResult], args: argparse.Namespace) -> None:
-    from ralph.cli.memory_text import print_memories
-    from ralph.formats.public_memory import public_fields
-
     new = [result for result in results if result.what == "added"]
     if args.format == "json":
         print_json([public_fields(result.memory) | {"what": result.what} for result in results])
@@ -177,10 +175,6 @@ def _print_promoted(counts: LearningCounts, left: int) -> None:
 
 def list_learnings(project: Project, args: argparse.Namespace) -> None:
     """List learnings with their status."""
-    from ralph.cli.memory_text import summary_line
-    from ralph.formats.public_memory import public_fields
-    from ralph.memory.lifecycle.staging import pending_reason, staging_status
-
     found = [(learning, staging_status(learning)) for learning in project.learnings.list(args.status)]
     if args.format == "json":
         print_json([public_fields(learning) | {"status": learning_status} for learning, learning_status in found])
@@ -230,8 +224,6 @@ def review(project: Project, args: argparse.Namespace) -> None:
 
 def _decide(project: Project, learning: Memory, position: str) -> str:
     """Ask for a decision on a learning and apply it."""
-    from ralph.cli.memory_text import describe_origin, print_body, print_facts, print_heading
-
     print()
     print_heading(learning, f"{position}  ")
     facts = {

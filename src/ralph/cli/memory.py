@@ -6,6 +6,7 @@ every session, which should not load the others.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from ralph.cli import load_command
@@ -16,7 +17,6 @@ from ralph.core.text import sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     Adder = Callable[..., argparse.ArgumentParser]
@@ -343,8 +343,6 @@ def parse_paths(text: str) -> tuple[str, ...]:
 
 def parse_share(text: str) -> float:
     """Parse a number from 0 to 1."""
-    import argparse
-
     try:
         value = float(text)
     except ValueError:
@@ -356,8 +354,6 @@ def parse_share(text: str) -> float:
 
 def parse_non_negative(text: str) -> int:
     """Parse an integer of 0 or more."""
-    import argparse
-
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"must be an integer from 0 to 999999999, not {text!r}")
     return int(text)
@@ -365,8 +361,6 @@ def parse_non_negative(text: str) -> int:
 
 def parse_date(text: str) -> str:
     """Parse a date, or a date and time. Without a time zone it is UTC."""
-    import argparse
-
     from ralph.memory.validation import parse_date
 
     try:

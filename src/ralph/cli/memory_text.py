@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
+from calendar import timegm
+from math import floor
+
 from ralph.cli.output import (
     MIN_LAST_COLUMN,
     bold,
@@ -13,8 +18,12 @@ from ralph.cli.output import (
     truncate,
     wrap_line,
 )
+from ralph.core.records import now
 from ralph.core.text import clean, one_line
+from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
+from ralph.memory.recall.prime import HEADING
+from ralph.memory.recall.render import kind_heading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +124,6 @@ def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, st
 
     All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
     """
-    from math import floor
-
     exact = [(name, 100 * share) for name, share in scored.because]
     rounded = {name: floor(share) for name, share in exact}
     remainder = round(100 * (scored.score or 0.0)) - sum(rounded.values())
@@ -128,9 +135,6 @@ def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, st
 
 
 def _confidence_now(memory: Memory) -> str:
-    from ralph.core.records import now
-    from ralph.memory.lifecycle.confidence import current_confidence
-
     return f"{current_confidence(memory, now()):.2f}"
 
 
@@ -167,9 +171,6 @@ def print_memory(view: MemoryView) -> None:
 
 def print_markdown_entry(memory: Memory) -> None:
     """Print a memory as an entry of the Markdown file, with its body unchanged."""
-    from ralph.memory.recall.prime import HEADING
-    from ralph.memory.recall.render import kind_heading
-
     title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
     text = clean(title + (memory.body or memory.title))
     tags = f"tags: {printable(', '.join(memory.tags))} | " if memory.tags else ""
@@ -261,9 +262,6 @@ def _uses(memory: Memory) -> str:
 
 def format_datetime(timestamp: str) -> str:
     """Format a timestamp as local date and time."""
-    import time
-    from calendar import timegm
-
     try:
         seconds = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
@@ -327,16 +325,12 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
     """Return the fields an event changed, each with its old and new value."""
-    import json
-
     was, became = json.loads(event.was or "{}"), json.loads(event.became or "{}")
     return {name: (_parse_stored(was.get(name)), _parse_stored(became[name])) for name in became}
 
 
 def _parse_stored(stored: object) -> object:
     """Return a list that is stored as JSON as comma-separated text; other values unchanged."""
-    import json
-
     if isinstance(stored, str) and stored.startswith("["):
         try:
             return ", ".join(map(str, json.loads(stored)))

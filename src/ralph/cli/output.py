@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import sys
 
+from ralph.core.actor import actor_from_environment
+from ralph.core.errors import UsageError
+from ralph.core.records import record_fields
 from ralph.core.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import Any
@@ -39,8 +43,6 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 
 def actor() -> Actor:
     """Return who runs this command: a person, or the agent whose session set the environment."""
-    from ralph.core.actor import actor_from_environment
-
     return actor_from_environment(os.environ)
 
 
@@ -79,8 +81,6 @@ def undo_command(id: str, args: argparse.Namespace) -> str:
 def working_directory(args: argparse.Namespace) -> Path:
     """Return the directory the command runs in."""
     from pathlib import Path
-
-    from ralph.core.errors import UsageError
 
     directory = Path(args.directory)
     if not os.path.isdir(directory):  # noqa: PTH112
@@ -138,14 +138,10 @@ def print_list(
 
 def print_json(value: object) -> None:
     """Print records, lists and mappings as JSON."""
-    import json
-
     print(json.dumps(value, ensure_ascii=False, indent=2, default=_to_jsonable))
 
 
 def _to_jsonable(value: object) -> object:
-    from ralph.core.records import record_fields
-
     if hasattr(value, "__slots__"):
         return record_fields(value)
     return str(value)
@@ -261,7 +257,6 @@ def format_time(timestamp: str) -> str:
 
 def positive_count(noun: str) -> Callable[[str], int]:
     """Return an argument type that accepts counts of 1 or more."""
-    import argparse
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
@@ -273,8 +268,6 @@ def positive_count(noun: str) -> Callable[[str], int]:
 
 def parse_int(text: str) -> int:
     """Parse an argument that is an integer of at most nine digits."""
-    import argparse
-
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise argparse.ArgumentTypeError(f"must be an integer of at most nine digits, not {text!r}")
@@ -302,8 +295,6 @@ def format_usd(usd: float) -> str:
 
 def read_input_text(path: str) -> str:
     """Read a text file named on the command line; `-` is standard input."""
-    from ralph.core.errors import UsageError
-
     try:
         if path == "-":
             content, is_more = sys.stdin.buffer.read(MAX_INPUT_BYTES), sys.stdin.buffer.read(1)

@@ -13,12 +13,12 @@ from ralph.cli.output import (
     printable,
     working_directory,
 )
+from ralph.projects import ProjectService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.projects import ProjectService
     from ralph.store.projects import ProjectSummary
 
 _NOUNS = {
@@ -50,8 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
-    from ralph.projects import ProjectService
-
     with ProjectService.open(working_directory(args)) as projects:
         return int(args.do(projects, args) or 0)
 

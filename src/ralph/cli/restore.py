@@ -7,6 +7,7 @@ from pathlib import Path
 from ralph.cli.backup import describe_contents
 from ralph.cli.interactive import confirm
 from ralph.cli.output import format_time, printable, working_directory
+from ralph.maintenance import find_project, preview_restore, restore_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Restore a backup after confirmation."""
-    from ralph.maintenance import find_project, preview_restore, restore_project
-
     root = find_project(working_directory(args))
     if args.dry_run or not args.yes:
         _explain(preview_restore(root, args.name))

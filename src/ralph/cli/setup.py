@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
+from pathlib import Path
+
 from ralph.cli.interactive import confirm
 from ralph.cli.output import actor, printable, working_directory, wrap_line
 from ralph.core.config import CONNECTABLE_AGENTS
+from ralph.core.errors import UsageError
+from ralph.core.text import clean
+from ralph.integrations.setup import (
+    FileChange,
+    SetupPlan,
+    apply_plan,
+    check_inside_project,
+    plan_removal,
+    plan_setup,
+    plugin_directory,
+    setup_options,
+)
+from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
+from ralph.workspace import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.integrations.setup import FileChange, SetupPlan
 
 EPILOG = """\
 Examples:
@@ -41,19 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connect or disconnect an agent after confirmation."""
-    from pathlib import Path
-
-    from ralph.core.errors import UsageError
-    from ralph.integrations.setup import (
-        apply_plan,
-        check_inside_project,
-        plan_removal,
-        plan_setup,
-        plugin_directory,
-        setup_options,
-    )
-    from ralph.workspace import find_root
-
     if args.plugin:
         if args.agent != "claude":
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
@@ -102,10 +105,6 @@ def _length(change: FileChange) -> str:
 
 
 def _print_diff(change: FileChange) -> None:
-    import difflib
-
-    from ralph.core.text import clean
-
     before = (change.before or b"").decode("utf-8", "replace").splitlines()
     after = (change.after or b"").decode("utf-8", "replace").splitlines()
     for line in list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]:
@@ -124,8 +123,6 @@ def _print_no_change(plan: SetupPlan, args: argparse.Namespace) -> None:
 
 
 def _print_next_steps(plan: SetupPlan, args: argparse.Namespace) -> None:
-    from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
-
     if args.uninstall:
         print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")
         return

@@ -8,8 +8,11 @@ hook. This runs before every prompt, so imports are kept to a minimum.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal and threading take milliseconds to load
+import _thread
 import json
 import os
+import select
 import sys
 import time
 from contextlib import suppress
@@ -121,8 +124,6 @@ class _Response:
     """Response on stdout, sent once, by the main thread or by the timer."""
 
     def __init__(self) -> None:
-        import _thread  # threading takes milliseconds to load
-
         self.envelope: dict[str, Any] = {}
         self.is_stored = False
         """Whether the content of the event is stored."""
@@ -139,9 +140,6 @@ class _Response:
         Signals wake the waiting thread, because the main thread may be blocked in a locked database.
 
         """
-        import _signal  # type: ignore[import-not-found]  # signal takes milliseconds to load
-        import select
-
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         _signal.set_wakeup_fd(write_end)
@@ -162,8 +160,6 @@ class _Response:
 
     def restore_signals(self) -> None:
         """Restore the previous signal handlers, in case the caller continues."""
-        import _signal
-
         for number, before in self._previous_handlers.items():
             _signal.signal(number, before)
         if self._previous_handlers:
