@@ -110,7 +110,7 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument(
         "--min-success-rate", type=parse_share, default=0.0, metavar="X", help="minimum success rate, from 0 to 1"
     )
-    sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
+    sub.add_argument("--shared", action="store_true", help="list memories shared with all projects in the database")
     sub.add_argument(
         "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
     )
@@ -221,7 +221,7 @@ def _add_upkeep(action: Adder) -> None:
         nargs="?",
         const=DEFAULT_CLEANUP_DAYS,
         metavar="DAYS",
-        help=f"delete those not changed or used for so many days (without a number: {DEFAULT_CLEANUP_DAYS})",
+        help=f"delete those not changed or used for this long (without a number: {DEFAULT_CLEANUP_DAYS} days)",
     )
     sub.add_argument("--unused", action="store_true", help="delete those that were never used")
     _add_caution(sub)

@@ -94,10 +94,10 @@ def _mark_stale(memory: Memory) -> str:
     return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
 
 
-def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation] = ()) -> None:
+def print_scored_hits(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation] = ()) -> None:
     """Print search results with the components of their scores, and a legend of the components.
 
-    With `whys`, also print why a prompt would omit them.
+    With `explanations`, also print why a prompt would omit them.
     """
     rank_width, id_width = len(str(len(hits))), max(len(printable(hit.memory.id)) for hit in hits)
     width, indent = terminal_width(), " " * (rank_width + 2)
@@ -109,8 +109,8 @@ def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation
         per_line = max(1, (width - len(indent) + 2) // (SCORE_COMPONENT_WIDTH + 2))
         for start_index in range(0, len(cells), per_line):
             print((indent + "  ".join(cells[start_index : start_index + per_line])).rstrip())
-        if whys and not whys[rank - 1].is_shown:
-            why = whys[rank - 1]
+        if explanations and not explanations[rank - 1].is_shown:
+            why = explanations[rank - 1]
             print(wrap_line(f"not in the prompt of {why.task_id}: {printable(why.reason)}", indent, indent + "  "))
     used = {name for hit in hits for name, _ in score_components(hit)}
     print()

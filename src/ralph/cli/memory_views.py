@@ -43,14 +43,14 @@ def search(project: Project, args: argparse.Namespace) -> None:
     shown = hits[:limit]
     memories = [hit.memory for hit in shown]
     needs_reasons = args.task and (args.explain or args.format == "json")
-    whys = project.prompts.explain_all(memories, args.task) if needs_reasons else []
+    explanations = project.prompts.explain_all(memories, args.task) if needs_reasons else []
     if args.format == "json":
-        print_json(list(_hit_fields(shown, whys)))
+        print_json(list(_hit_fields(shown, explanations)))
     elif args.format == "markdown":
         print_markdown(memories)
     elif shown:
         if args.explain:
-            print_scored_hits(shown, whys)
+            print_scored_hits(shown, explanations)
         else:
             print_memories(memories)
         if len(hits) > len(shown):
@@ -59,10 +59,10 @@ def search(project: Project, args: argparse.Namespace) -> None:
         print("No memory matches.")
 
 
-def _hit_fields(hits: Sequence[RecalledMemory], whys: Sequence[Explanation]) -> Iterator[dict[str, object]]:
+def _hit_fields(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation]) -> Iterator[dict[str, object]]:
     """Return search results for JSON output. `shown` and `reason` are only known for a task."""
     for rank, hit in enumerate(hits, 1):
-        why = whys[rank - 1] if whys else None
+        why = explanations[rank - 1] if explanations else None
         yield public_fields(hit.memory) | {
             "score": hit.score,
             "rank": rank,

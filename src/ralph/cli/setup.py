@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     actor().require_person("connect an agent")
     root = None if args.user else Path(find_root(working_directory(args)))
-    wish = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
-    plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)
+    options = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
+    plan = plan_removal(args.agent, options) if args.uninstall else plan_setup(args.agent, options, force=args.force)
     if not plan.changes:
         _print_no_change(plan, args)
         if not args.dry_run:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         print("Nothing was changed.")
         return 0
     if args.yes:
-        check_inside_project(plan, wish)
+        check_inside_project(plan, options)
     elif not confirm("Apply these changes?", "Use --yes to change these files, or --dry-run to see the changes."):
         return 1
     apply_plan(plan)

@@ -106,10 +106,10 @@ def last_hook_success(root: str) -> str:
 # --- queue -------------------------------------------------------------------------
 
 
-def queue_statements(root: str, agent: str, session: str, said: Iterable[Statement]) -> bool:
+def queue_statements(root: str, agent: str, session: str, statements: Iterable[Statement]) -> bool:
     """Queue statements that could not be stored; return whether that succeeded."""
-    statements = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in said]
-    data = json.dumps({"at": now(), "agent": agent, "session": session, "said": statements}).encode() + b"\n"
+    fields = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in statements]
+    data = json.dumps({"at": now(), "agent": agent, "session": session, "said": fields}).encode() + b"\n"
     return any(_add_to_queue(folder, data) for folder in _writable_folders(root))
 
 

@@ -78,14 +78,14 @@ class _SettingsFile:
     path: Path
     content: bytes | None
     stamp: FileStamp | None
-    kept: OriginalFile | None
+    record: OriginalFile | None
 
     @property
     def history(self) -> FileHistory:
-        if self.kept is None:
+        if self.record is None:
             return UNKNOWN_HISTORY
-        is_unchanged = content_digest(self.content) == self.kept.written_digest
-        return FileHistory(original=self.kept.content, is_known=True, is_unchanged=is_unchanged)
+        is_unchanged = content_digest(self.content) == self.record.written_digest
+        return FileHistory(original=self.record.content, is_known=True, is_unchanged=is_unchanged)
 
     def has_foreign_server(self) -> bool:
         return self.content is not None and self.edit.has_foreign_server(self.content, self.history)
@@ -99,8 +99,8 @@ class _SettingsFile:
         """Return the original content, or what people have made of it since, without our entries."""
         if self.content is None:
             return None
-        if self.kept and self.history.is_unchanged:
-            return self.kept.content
+        if self.record and self.history.is_unchanged:
+            return self.record.content
         return self.edit.without_entries(self.content, self.history)
 
     def notes(self, options: SetupOptions, *, with_advice: bool) -> list[str]:
@@ -111,7 +111,7 @@ class _SettingsFile:
         return notes
 
     def change(self, after: bytes | None, description: str, options: SetupOptions) -> FileChange:
-        folders = self.kept.created_directories if self.kept and after is None else ()
+        folders = self.record.created_directories if self.record and after is None else ()
         return FileChange(
             path=self.path,
             display_path=self.name,
@@ -124,11 +124,11 @@ class _SettingsFile:
         )
 
 
-def _inspect(edit: Edit, kept: Mapping[str, OriginalFile], options: SetupOptions) -> _SettingsFile:
+def _inspect(edit: Edit, originals: Mapping[str, OriginalFile], options: SetupOptions) -> _SettingsFile:
     name, found = display_name(edit.path, options), read_settings_file(edit.path)
     content, stamp = found or (None, None)
     path = Path(os.path.realpath(edit.path))
-    return _SettingsFile(edit=edit, name=name, path=path, content=content, stamp=stamp, kept=kept.get(name))
+    return _SettingsFile(edit=edit, name=name, path=path, content=content, stamp=stamp, record=originals.get(name))
 
 
 def plugin_directory() -> Path:
@@ -158,24 +158,24 @@ def setup_options(
 def plan_setup(agent: str, options: SetupOptions, *, force: bool = False) -> SetupPlan:
     """Return the changes that connect an agent; none if it is already connected."""
     store = originals_for(agent, options)
-    kept, notes = _load_originals(store, options)
-    files = [_inspect(edit, kept, options) for edit in file_edits(agent, options)]
+    known, notes = _load_originals(store, options)
+    files = [_inspect(edit, known, options) for edit in file_edits(agent, options)]
     foreign = [] if force else [file.edit for file in files if file.has_foreign_server()]
     if foreign:
         files = [replace(file, edit=_without_permissions(file.edit)) for file in files]
     exclude, tracked_notes = plan_exclude(agent, options, [file.edit for file in files if file.edit not in foreign])
-    files += [_inspect(edit, kept, options) for edit in exclude]
+    files += [_inspect(edit, known, options) for edit in exclude]
     notes += tracked_notes
     if options.root and originals_for(agent, replace(options, root=None)).read():
         notes.append(f"{agent} is also connected for all your projects, so hooks run twice. Uninstall one of the two.")
-    originals, changes = dict(kept), []
+    originals, changes = dict(known), []
     for file in files:
         after = file.with_entries(force=force)
         notes += [] if force else file.notes(options, with_advice=True)
         original = file.without_entries()
         if after is None or after == original:
             originals.pop(file.name, None)
-        elif after != file.content or file.kept is None or file.history.is_unchanged:
+        elif after != file.content or file.record is None or file.history.is_unchanged:
             originals[file.name] = OriginalFile(
                 content=original,
                 written_digest=content_digest(after),
@@ -204,8 +204,8 @@ def _without_permissions(edit: Edit) -> Edit:
 
 
 def _created_directories(file: _SettingsFile, options: SetupOptions) -> tuple[str, ...]:
-    if file.kept:
-        return file.kept.created_directories
+    if file.record:
+        return file.record.created_directories
     missing = [folder for folder in file.path.parents if not folder.exists()] if file.content is None else []
     return tuple(display_name(folder, options) for folder in missing)
 
@@ -213,19 +213,19 @@ def _created_directories(file: _SettingsFile, options: SetupOptions) -> tuple[st
 def plan_removal(agent: str, options: SetupOptions) -> SetupPlan:
     """Return the changes that disconnect an agent: restored files, or files without our entries."""
     store = originals_for(agent, options)
-    kept, notes = _load_originals(store, options)
+    known, notes = _load_originals(store, options)
     changes = []
     # Only known paths are touched, whatever the record lists: it is inside the project, which may be a clone.
     for edit in [*all_file_edits(agent, options), *exclude_edit(agent, options, ())]:
-        file = _inspect(edit, kept, options)
-        if file.content is None or (file.kept is None and SERVER_NAME.encode() not in file.content):
+        file = _inspect(edit, known, options)
+        if file.content is None or (file.record is None and SERVER_NAME.encode() not in file.content):
             continue
         after = file.without_entries()
         notes += file.notes(options, with_advice=False)
         if after is None:
             changes.append(file.change(None, "it did not exist before setup", options))
         elif after != file.content:
-            is_original = file.kept is not None and after == file.kept.content
+            is_original = file.record is not None and after == file.record.content
             changes.append(file.change(after, "restore the original" if is_original else REMOVE_ENTRIES, options))
     return SetupPlan(agent=agent, changes=tuple(changes), notes=tuple(notes), originals={}, originals_store=store)
 

@@ -49,8 +49,8 @@ def check_connections(root: Path, environment: Mapping[str, str] = os.environ) -
 
 
 def _check_connection(agent: str, options: SetupOptions, root: Path) -> Iterator[Finding]:
-    kept = originals_for(agent, options)
-    known, damage = kept.read(), kept.damage_message
+    store = originals_for(agent, options)
+    known, damage = store.read(), store.damage_message
     places = [
         (edit, display_name(edit.path, options), _find_entries(edit, is_known=bool(known)))
         for edit in all_file_edits(agent, options)
