@@ -382,8 +382,8 @@ def test_scores_fit_80_columns(here: Path, ids: list[str]) -> None:
         assert max(map(len, seen.splitlines())) <= 80, seen
 
 
-def test_a_narrow_search_shows_what_memories_say_and_not_their_dates(here: Path, ids: list[str]) -> None:
+def test_a_narrow_search_shows_the_beginning_of_memories(here: Path, ids: list[str]) -> None:
     _, seen = at_terminal(here, "memory", "search", "parser", environment={"NO_COLOR": "1"})
 
-    assert seen.splitlines()[0].split() == ["ID", "TYPE", "CONF", "MEMORY"]
-    assert f"{ids[0]}  fix   0.10  The parser wants tabs in `src/parser.py`" in seen
+    assert f"\n{ids[0]}  fix   0.10  " in seen
+    assert "The parser wants tabs" in seen

@@ -1,4 +1,4 @@
-"""`ralph stats`: what it came to, as tables, JSON, charts and plots."""
+"""`ralph stats`: what it came to, as tables, JSON and charts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tests.cli.terminal import at_terminal
 from tests.make import a_memory, remember, set_up_project
 
 SUBJECTS = ("runs", "models", "memory", "lift")
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture
@@ -316,9 +315,9 @@ def test_what_was_learned_at_one_time_makes_no_chart(here: Path, ralph: Ralph) -
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("columns", [45, 60, 80, 160])
+@pytest.mark.parametrize("columns", [60, 80, 160])
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_no_number_is_cut_however_narrow_the_terminal(here: Path, subject: str, columns: int) -> None:
+def test_no_number_is_cut_in_a_narrow_terminal(here: Path, subject: str, columns: int) -> None:
     work(here, model="a-model-with-a-long-name-5")
 
     lines = seen_at(columns, here, subject)
@@ -333,101 +332,4 @@ def test_a_narrow_table_leaves_columns_out_before_a_title_gets_short(here: Path)
         said = "The parser wants tabs in its fixtures, or it fails at once"
         id = remember(project.store, a_memory(said, "Body", kind="architecture", wins=9, uses=9)).id
 
-    at_60, at_45 = seen_at(60, here, "memory"), seen_at(45, here, "memory")
-
-    assert f"{id}  9     0       The parser wants tabs in…" in at_60
-    place = at_45.index(f"{id}  9     0")
-    assert at_45[place + 1 : place + 3] == [
-        "  title: The parser wants tabs in its",
-        "    fixtures, or it fails at once",
-    ]
-
-
-def test_a_narrow_table_puts_reasons_and_intervals_under_their_rows(here: Path) -> None:
-    work(here)
-
-    models, lift = seen_at(45, here, "models"), seen_at(60, here, "lift")
-
-    assert "  reason: the cheapest that solved such tasks" in models
-    assert "MEASURE                 WITH    WITHOUT  DIFFERENCE" in lift
-    assert sum(line.startswith("  95 % interval: ") for line in lift) == 4
-
-
-# --- plots ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("subject", ["", *SUBJECTS])
-def test_plots_are_written_as_png_and_svg(here: Path, ralph: Ralph, subject: str) -> None:
-    work(here)
-    png, svg = here / "plot.png", here / "plot.SVG"
-
-    ran = ralph(*filter(None, [subject]), "--plot", str(png))
-    told = ralph(*filter(None, [subject]), "--plot", str(svg), "--format", "json")
-
-    assert ran.code == told.code == 0, ran.err
-    assert ran.out.endswith(f"Plot written: {png}\n")
-    assert told.json
-    assert png.read_bytes().startswith(PNG)
-    assert svg.read_text().startswith("<?xml")
-    assert sorted(file.name for file in here.glob("*plot*")) == ["plot.SVG", "plot.png"]
-
-
-def test_a_plot_says_so_when_there_is_not_enough(here: Path, ralph: Ralph) -> None:
-    work(here, holdout=0.0, cost_usd=0.0)
-
-    ran = ralph("--plot", str(here / "all.svg"))
-
-    assert ran.code == 0, ran.err
-    assert (here / "all.svg").exists()
-
-
-@pytest.mark.parametrize("words", [(), *((subject,) for subject in SUBJECTS)])
-def test_where_there_is_nothing_to_draw_no_plot_is_written(here: Path, ralph: Ralph, words: tuple[str, ...]) -> None:
-    plot = here / "plot.png"
-
-    ran, told = ralph(*words, "--plot", str(plot)), ralph(*words, "--plot", str(plot), "--format", "json")
-
-    assert ran.code == told.code == 0
-    assert ran.out.endswith("\nThere is no data to plot yet.\n")
-    assert told.err == "There is no data to plot yet.\n"
-    assert not plot.exists()
-
-
-def test_what_was_learned_at_one_time_is_plotted_by_kind(here: Path, ralph: Ralph) -> None:
-    with Project.open(here) as project:
-        for kind in ("fix", "fix", "pitfall"):
-            remember(project.store, a_memory("Fact", "Body", kind=kind, created_at="2026-01-01T09:30:00.000Z"))
-    plot = here / "plot.svg"
-
-    ran = ralph("memory", "--plot", str(plot))
-
-    assert ran.code == 0, ran.err
-    assert "<!-- Active memories by type -->" in plot.read_text()
-
-
-def test_other_files_are_refused_before_anything_is_done(here: Path, ralph: Ralph) -> None:
-    ran = ralph("runs", "--plot", str(here / "plot.pdf"))
-
-    assert ran.code == 2
-    assert ran.err.endswith("plot.pdf: the name must end in .png or .svg.\n")
-
-
-def test_without_the_extra_a_plot_says_how_to_get_it(here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
-    work(here)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-    ran = ralph("runs", "--plot", str(here / "plot.png"))
-
-    assert ran.code == 2
-    assert ran.err.startswith("Error: Plots need an optional package: ")
-    assert not (here / "plot.png").exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(here: Path, ralph: Ralph) -> None:
-    work(here)
-    (here / "file").write_text("")
-
-    ran = ralph("runs", "--plot", str(here / "file" / "plot.png"))
-
-    assert ran.code == 2
-    assert "plot.png: " in ran.err
+    assert f"{id}  9     0       The parser wants tabs in…" in seen_at(60, here, "memory")

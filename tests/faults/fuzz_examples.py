@@ -7,12 +7,13 @@ import json
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_csv import write_memories_csv
 from ralph.formats.memories_json import write_memories_json
-from ralph.integrations.setup.edits import HOOKS_KEY, SERVER_NAME
+from ralph.integrations.setup.edits import HOOKS_KEY
+from ralph.integrations.setup.entries import SERVER_NAME
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
-SERVER = {"command": "/bin/python", "args": ["-m", "ralph", "mcp"]}
-HOOK = {"type": "command", "command": "/bin/python -m ralph hook stop --agent claude"}
+SERVER = {"command": "/bin/python", "args": ["-P", "-m", "ralph", "mcp"]}
+HOOK = {"type": "command", "command": "/bin/python -P -m ralph hook stop --agent claude"}
 
 MEMORY = (
     '{"id":"mem-1700000200-a1b2","kind":"pattern","title":"Routes","body":"In `app/routes.py`.","tags":["api"],'
@@ -125,7 +126,7 @@ SETTINGS_JSON = (
 OURS_JSON = json.dumps({HOOKS_KEY: {"Stop": [{HOOKS_KEY: [HOOK]}]}, "mcpServers": {SERVER_NAME: SERVER}}, indent=1)
 OURS_TOML = (
     'model = "o"\n\n[mcp_servers.ralph]\ncommand = "/bin/python"\n'
-    'args = ["-m", "ralph", "mcp"]\n\n[mcp_servers.x]\ncommand = "y"\n'
+    'args = ["-P", "-m", "ralph", "mcp"]\n\n[mcp_servers.x]\ncommand = "y"\n'
 )
 CLAUDE = "\n".join(
     json.dumps(one)

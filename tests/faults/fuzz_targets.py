@@ -71,6 +71,7 @@ from ralph.integrations.hooks import (
 from ralph.integrations.mcp import protocol
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.integrations.setup.edits import JsonEdit, TomlEdit
+from ralph.integrations.setup.entries import FileHistory
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
 from ralph.loop.review import is_passing_answer, strip_echo
 from ralph.memory.capture.extract import extract_learnings
@@ -390,14 +391,15 @@ def setup_toml(text: str) -> object:
 
 def _set_up(edit: JsonEdit | TomlEdit, text: str) -> object:
     raw = text.encode("utf-8", "surrogatepass")
+    history = FileHistory(original=raw, is_known=True)
 
     def there_and_back() -> object:
-        merged = edit.with_entries(raw, force=False, was_written=False)
+        merged = edit.with_entries(raw)
         edit.find_entries(raw)
-        edit.without_entries(raw, raw)
+        edit.without_entries(raw, history)
         must(edit.find_entries(merged).server, "not there", merged)
-        must(edit.with_entries(merged, force=False, was_written=False) == merged, "not the same twice", merged)
-        return merged, edit.without_entries(merged, raw)
+        must(edit.with_entries(merged) == merged, "not the same twice", merged)
+        return merged, edit.without_entries(merged, history)
 
     return refused(there_and_back)
 

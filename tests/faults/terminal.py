@@ -141,7 +141,7 @@ class _Place:
             self.memory = project.store.memories.all()[0].id
         task = self.tasks[0]
         yield from [("status",), ("doctor",), ("task", "list"), ("task", "tree"), ("journal", "list"), ("stats",)]
-        yield from [("memory", "list", "--limit", "1000"), ("memory", "search", "Known"), ("memory", "prime")]
+        yield from [("memory", "list"), ("memory", "search", "Known"), ("memory", "prime")]
         yield from [("failures", "list"), ("failures", "stats"), ("failures", "stats", "--by", "fingerprint")]
         for id in self.tasks:
             yield from [("task", "show", id), ("task", "log", id), ("failures", "show", id), ("prompt", id)]

@@ -40,11 +40,7 @@ def put_by(root: str, body: str) -> bool:
 
 
 def taken(root: str) -> list[str]:
-    found = []
-    for waiting, place in hook_errors.claim_queued(root):
-        found += [said.body for one in waiting for said in one.statements]
-        hook_errors.delete_claimed(place)
-    return found
+    return [said.body for entry in hook_errors.claim_queued(root) for said in entry.statements]
 
 
 def test_nothing_is_wrong_and_nothing_waits_where_nothing_happened(root: str, tmp_path: Path) -> None:
@@ -93,8 +89,7 @@ def test_what_waits_is_taken_once_as_it_was_stated(root: str) -> None:
     assert put_by(root, "two")
 
     assert hook_errors.count_queued(root) == 2
-    ((waiting, place),) = hook_errors.claim_queued(root)
-    hook_errors.delete_claimed(place)
+    waiting = list(hook_errors.claim_queued(root))
     assert (waiting[0].agent, waiting[0].session, waiting[0].statements) == ("codex", "s-7", (said,))
     assert [one.body for one in waiting[1].statements] == ["two"]
     assert taken(root) == []
@@ -103,9 +98,9 @@ def test_what_waits_is_taken_once_as_it_was_stated(root: str) -> None:
 
 def test_what_could_not_be_stored_waits_again_beside_what_came_meanwhile(root: str) -> None:
     put_by(root, "one")
-    for _, place in hook_errors.claim_queued(root):
+    for _ in hook_errors.claim_queued(root):
         put_by(root, "two")
-        hook_errors.release_claimed(place)
+        break
 
     assert hook_errors.count_queued(root) == 2
     assert sorted(taken(root)) == ["one", "two"]
@@ -125,7 +120,9 @@ def test_what_waits_is_never_dropped_and_who_finds_it_full_is_told(root: str, mo
 
 def test_what_was_taken_by_one_that_died_is_found_again(root: str) -> None:
     put_by(root, "one")
-    taking = f"from ralph.integrations import hook_errors; import os; next(hook_errors.take({root!r})); os._exit(9)"
+    taking = (
+        f"from ralph.integrations import hook_errors; import os; next(hook_errors.claim_queued({root!r})); os._exit(9)"
+    )
     died = subprocess.run([sys.executable, "-c", taking], check=False)
 
     assert died.returncode == 9
@@ -134,26 +131,25 @@ def test_what_was_taken_by_one_that_died_is_found_again(root: str) -> None:
     assert taken(root) == ["one"]
 
 
-def test_what_somebody_else_has_just_taken_is_left_to_them(root: str) -> None:
+def test_what_somebody_else_stores_is_left_to_them(root: str) -> None:
     put_by(root, "one")
-    path = own_folder(root) / hook_errors.QUEUE_FILE
-    path.rename(path.with_name(f"{hook_errors.QUEUE_FILE}.{os.getppid()}.0"))
 
-    assert taken(root) == []
-    assert hook_errors.count_queued(root) == 1
+    for _ in hook_errors.claim_queued(root):
+        assert taken(root) == []
+        assert hook_errors.count_queued(root) == 1
+
+    assert hook_errors.count_queued(root) == 0
 
 
-def test_a_line_that_was_cut_off_takes_no_other_with_it(root: str) -> None:
-    put_by(root, "one")
-    path = own_folder(root) / hook_errors.QUEUE_FILE
-    with path.open("ab") as file:
-        file.write(b'{"at": "2026-01-01", "agent": "cla')
+def test_lines_that_cannot_be_read_take_no_other_with_them(root: str) -> None:
     put_by(root, "two")
-    with path.open("ab") as file:
-        file.write(b'[1]\n{"at": 5}\n' + b"[" * 100_000 + b"\n\xff\xfe\n")
-    put_by(root, "three")
+    path = own_folder(root) / hook_errors.QUEUE_FILE
+    line = {"at": now(), "agent": "claude", "session": "s", "said": [{"kind": "fix", "title": "", "body": "one"}]}
+    noise = b'{"at": "2026-01-01", "agent": "cla\n[1]\n{"at": 5}\n' + b"[" * 100_000 + b"\n\xff\xfe\n"
+    path.write_bytes(noise + json.dumps(line).encode() + b"\n" + noise)
 
-    assert taken(root) == ["one", "two", "three"]
+    assert taken(root) == ["one", "two"]
+    assert not hook_errors.has_queued(root)
 
 
 NO_MOMENTS = ("", "noise", "\ud800", "2026-1-1T0:0:0.0Z", "2026-13-01T00:00:00.000Z", "9999-12-31T00:00:00.000Z")
@@ -163,12 +159,12 @@ NO_MOMENTS = ("", "noise", "\ud800", "2026-1-1T0:0:0.0Z", "2026-13-01T00:00:00.0
 def test_what_waits_since_no_moment_there_is_counts_from_now(root: str, at: str) -> None:
     put_by(root, "one")
     line = {"at": at, "agent": "claude", "session": "s-1", "said": []}
-    (own_folder(root) / hook_errors.QUEUE_FILE).write_text(json.dumps(line))
+    next(own_folder(root).iterdir()).write_text(json.dumps(line))
 
     before = now()
-    ((waiting, _),) = hook_errors.claim_queued(root)
+    (entry,) = hook_errors.claim_queued(root)
 
-    assert [before <= one.at <= now() for one in waiting] == [True]
+    assert before <= entry.at <= now()
 
 
 def test_what_waits_can_be_stored_whatever_is_in_its_line(root: str) -> None:
@@ -177,9 +173,9 @@ def test_what_waits_can_be_stored_whatever_is_in_its_line(root: str) -> None:
     said = [right, wrong, [right], None, {**right, "body": 5}, {**right, "tags": "db"}, {**right, "kind": ""}]
     put_by(root, "one")
     line = {"at": now(), "agent": "a\ud800", "session": "s\n\0" + "x" * 9_000, "said": said}
-    (own_folder(root) / hook_errors.QUEUE_FILE).write_text(json.dumps(line))
+    next(own_folder(root).iterdir()).write_text(json.dumps(line))
 
-    ((waiting, _),) = hook_errors.claim_queued(root)
+    waiting = list(hook_errors.claim_queued(root))
 
     assert waiting[0].agent == "a"
     assert len(waiting[0].session) <= 200
@@ -228,7 +224,7 @@ def test_where_a_persons_state_cannot_be_kept_it_is_with_the_temporary_files(roo
 
     assert put_by(root, "one")
     assert [one.problem for one in hook_errors.list_hook_errors(root)] == ["Problem"]
-    assert list((tmp_path / "temporary").glob(f"ralph-hooks-{os.getuid()}/*/{hook_errors.QUEUE_FILE}"))
+    assert list((tmp_path / "temporary").glob(f"ralph-hooks-{os.getuid()}/*/{hook_errors.QUEUE_FILE}.*"))
     assert taken(root) == ["one"]
 
 

@@ -23,9 +23,9 @@ echo "<journal>Did $RALPH_TASK_ID.</journal><task-done>$RALPH_TASK_ID</task-done
 """What a worker does with a task: it leaves one memory, and the task is done."""
 _OURS = ("RALPH_", "PG")
 _IMPATIENT = """
-from ralph.store.postgres import connection
-connection.RECONNECT_SECONDS = {seconds}
-from ralph.entry import main
+from ralph.store import postgres
+postgres.PATIENCE_SECONDS = {seconds}
+from ralph.__main__ import main
 raise SystemExit(main())
 """
 """The command, for a person who waits less long for a server that is away."""

@@ -34,7 +34,7 @@ COMMANDS = {
     "project": "List, rename and remove the projects in a database",
     "backup": "Create, list and verify backups",
     "restore": "Restore a backup; the replaced database is kept",
-    "store": "Show where the project is stored, or copy it to another database",
+    "store": "Show where the project is stored, or copy it",
     "doctor": "Check the project for problems and show how to fix them",
     "hook": "Handle a hook event of an agent",
     "mcp": "Serve memory and tasks to agents as MCP tools",
@@ -63,9 +63,14 @@ Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do,
 argparse._ = str  # type: ignore[attr-defined]
 
 
+MIN_HELP_COLUMN = 14
+"""Column of the help texts of short commands and options; argparse forgets the indentation of commands."""
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=_width())
+        self._action_max_length = MIN_HELP_COLUMN
 
 
 def _width() -> int:
@@ -145,13 +150,18 @@ class _LazyParser:
         """Record defaults to set once the parser is built."""
         self._calls.append(("set_defaults", (), values))
 
-    def __getattr__(self, name: str) -> Any:
+    @property
+    def built(self) -> RalphArgumentParser:
+        """The parser with its arguments."""
         if self._parser is None:
             self._parser = RalphArgumentParser(**self._options)
         while self._calls:
             method, names, options = self._calls.pop(0)
             getattr(self._parser, method)(*names, **options)
-        return getattr(self._parser, name)
+        return self._parser
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.built, name)
 
 
 def build_parser(command: str | None) -> RalphArgumentParser:
@@ -189,6 +199,10 @@ def run_command_line(
     """Run one command and return its exit status; `report` receives the error a command ended with."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     _repair_streams()
+    if "_ARGCOMPLETE" in os.environ and arguments is None:
+        from ralph.cli.completion import complete
+
+        complete()
     try:
         args = _parse(argv)
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ralph import maintenance
 from ralph.cli.output import (
     add_format_option,
     format_time,
@@ -45,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def create_backup(args: argparse.Namespace) -> int:
     """Create a backup and print its path."""
-    from ralph.maintenance import backup_project, find_project
-
-    backup = backup_project(find_project(working_directory(args)), keep=args.keep)
+    backup = maintenance.backup_project(maintenance.find_project(working_directory(args)), keep=args.keep)
     if args.format == "json":
         print_json(backup)
     else:
@@ -58,13 +59,9 @@ def create_backup(args: argparse.Namespace) -> int:
 
 def list_backups(args: argparse.Namespace) -> int:
     """List the backups, newest first."""
-    from pathlib import Path
-
-    from ralph.maintenance import count_backups, find_project, list_backups
-
-    root = find_project(working_directory(args))
-    backups = list_backups(root)
-    unreadable = count_backups(root) - len(backups)
+    root = maintenance.find_project(working_directory(args))
+    backups = maintenance.list_backups(root)
+    unreadable = maintenance.count_backups(root) - len(backups)
     if args.format == "json":
         print_json(backups)
         return 0
@@ -90,11 +87,7 @@ def list_backups(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Verify backups. The command fails if any of them is damaged."""
-    from pathlib import Path
-
-    from ralph.maintenance import find_project, verify_backups
-
-    results = verify_backups(find_project(working_directory(args)), args.verify or None)
+    results = maintenance.verify_backups(maintenance.find_project(working_directory(args)), args.verify or None)
     if args.format == "json":
         print_json(results)
     elif results:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ralph.cli.output import (
     add_format_option,
     color_by_status,
@@ -11,6 +13,9 @@ from ralph.cli.output import (
     working_directory,
     wrap_line,
 )
+from ralph.integrations.doctor import diagnose, reindex
+from ralph.integrations.setup.connections import check_connections
+from ralph.workspace import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def examine(args: argparse.Namespace) -> int:
     """Print all findings. Returns 1 if there is a problem."""
-    from pathlib import Path
-
-    from ralph.integrations.doctor import diagnose, reindex
-    from ralph.integrations.setup.connections import check_connections
-    from ralph.workspace import find_root
-
     root = Path(find_root(working_directory(args)))
     rebuilt = [reindex(root)] if args.reindex else []
     findings = [*rebuilt, *diagnose(root), *check_connections(root)]

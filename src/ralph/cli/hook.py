@@ -1,6 +1,12 @@
-"""`ralph hook`, for `--help` and manual use. Hooks of agents take the faster path in `ralph.entry`."""
+"""`ralph hook`, for `--help` and manual use. Hooks of agents take the faster path in `ralph.__main__`."""
 
 from __future__ import annotations
+
+import os
+
+from ralph.cli.output import working_directory
+from ralph.core.agents import CONNECTABLE_AGENTS
+from ralph.integrations.hooks import HOOK_EVENTS, main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +22,6 @@ To see the context that a session would get:  echo '{}' | ralph hook session-sta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from ralph.core.agents import CONNECTABLE_AGENTS
-    from ralph.integrations.hooks import HOOK_EVENTS
-
     parser.add_argument(
         "event", metavar="EVENT", help=f"one of {', '.join(HOOK_EVENTS)}, or the agent's own name for it"
     )
@@ -31,10 +34,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def handle_hook(args: argparse.Namespace) -> int:
     """Handle one hook event."""
-    import os
-
-    from ralph.cli.output import working_directory
-    from ralph.integrations.hooks import main
-
     os.chdir(working_directory(args))
     return main([args.event, "--agent", args.agent])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.output import working_directory
+from ralph.workspace import init_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Set up a project. Running it twice is safe."""
-    from ralph.workspace import init_project
-
     lines = init_project(working_directory(args), url=args.store, name=args.project)
     for line in lines:
         print(f"  {line}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from ralph.cli.output import (
+    action_adder,
     add_format_option,
+    add_last_option,
     format_time,
-    open_project,
-    positive_count,
     print_json,
-    print_table,
+    print_list,
     printable,
 )
 from ralph.core.paging import Page
 from ralph.core.records import FAILED_OUTCOMES, AgentSession, AttemptOutcome
+from ralph.loop.prompt import journal_text
+from ralph.memory.lifecycle.confidence import days_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Attempt
     from ralph.loop.journal import JournalEntry
+    from ralph.project import Project
 
 SESSION_PREFIX = "session/"
 MIN_SHORT_ID_LENGTH = 8
@@ -28,71 +31,47 @@ MIN_SHORT_ID_LENGTH = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    sub = actions.add_parser("list", help="List the latest entries", description="List the latest entries.")
+    action = action_adder(parser)
+    sub = action("list", list_entries, "List the latest entries")
     sub.add_argument("--run", metavar="ID", help="only of this run")
     sub.add_argument("--task", metavar="ID", help="only of this task")
     sub.add_argument("--outcome", choices=tuple(AttemptOutcome), help="only with this outcome")
-    sub.add_argument(
-        "--last",
-        type=positive_count("entries"),
-        default=20,
-        metavar="N",
-        help="maximum number of entries (default: 20)",
-    )
+    add_last_option(sub, "entries")
     add_format_option(sub)
-    sub.set_defaults(act=list_entries)
-    sub = actions.add_parser(
-        "search", help="Search entries by their notes", description="Search entries by their notes."
-    )
+    sub = action("search", search, "Search entries by their notes")
     sub.add_argument("query", nargs="+", help="words to search for")
-    sub.add_argument(
-        "--last",
-        type=positive_count("entries"),
-        default=20,
-        metavar="N",
-        help="maximum number of entries (default: 20)",
-    )
+    add_last_option(sub, "entries")
     add_format_option(sub)
-    sub.set_defaults(act=search)
-    sub = actions.add_parser("show", help="Show one entry", description="Show one entry.")
+    sub = action("show", show, "Show one entry")
     sub.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
     add_format_option(sub)
-    sub.set_defaults(act=show)
 
 
-def list_entries(args: argparse.Namespace) -> None:
+def list_entries(project: Project, args: argparse.Namespace) -> None:
     """List the latest entries, newest last."""
     is_filtered = args.run or args.task or args.outcome
     entries: Sequence[Attempt | AgentSession]
-    with open_project(args) as project:
-        if is_filtered:
-            entries = project.journal.attempts(
-                Page(limit=args.last), run=args.run, task=args.task, outcome=_outcome(args)
-            )
-        else:
-            entries = _records(project.journal.list(Page(limit=args.last)))
+    if is_filtered:
+        entries = project.journal.attempts(Page(limit=args.last), run=args.run, task=args.task, outcome=_outcome(args))
+    else:
+        entries = _records(project.journal.list(Page(limit=args.last)))
     entries = entries[::-1]
     empty_message = "No entry matches." if is_filtered else "No entries yet. Start a run with: ralph run"
     _print(entries, args, empty_message)
 
 
-def search(args: argparse.Namespace) -> None:
+def search(project: Project, args: argparse.Namespace) -> None:
     """Search entries by their notes, best match first."""
-    with open_project(args) as project:
-        found = project.journal.search(" ".join(args.query), args.last)
+    found = project.journal.search(" ".join(args.query), args.last)
     _print(_records(found), args, "No entry matches.")
 
 
-def show(args: argparse.Namespace) -> None:
+def show(project: Project, args: argparse.Namespace) -> None:
     """Show one entry in full."""
-    from ralph.loop.prompt import journal_text
-
-    with open_project(args) as project:
-        if args.entry.startswith(SESSION_PREFIX):
-            _print_session(project.sessions.get(args.entry.removeprefix(SESSION_PREFIX)), args)
-            return
-        entry = project.journal.get(args.entry)
+    if args.entry.startswith(SESSION_PREFIX):
+        _print_session(project.sessions.get(args.entry.removeprefix(SESSION_PREFIX)), args)
+        return
+    entry = project.journal.get(args.entry)
     if args.format == "json":
         print_json(entry)
         return
@@ -143,8 +122,6 @@ def _records(entries: Sequence[JournalEntry]) -> list[Attempt | AgentSession]:
 
 
 def _seconds(session: AgentSession) -> float:
-    from ralph.memory.lifecycle.confidence import days_between
-
     return days_between(session.started_at, session.ended_at or session.last_at) * 86_400
 
 
@@ -178,14 +155,8 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
     )
 
 
-def _print(entries: Sequence[Attempt | AgentSession], args: argparse.Namespace, empty_message: str) -> None:
-    if args.format == "json":
-        print_json(entries)
-    elif entries:
-        sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]
-        rows = [_row(entry, sessions) for entry in entries]
-        print_table(
-            ("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, droppable=("WHEN", "ATTEMPT")
-        )
-    else:
-        print(empty_message)
+def _print(entries: Sequence[Attempt | AgentSession], args: argparse.Namespace, empty: str) -> None:
+    sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]
+    rows = [_row(entry, sessions) for entry in entries]
+    headings = ("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES")
+    print_list(args, entries, headings, rows, empty, droppable=("WHEN", "ATTEMPT"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import os
 
+from ralph.cli.interactive import ask, confirm, edit_text, is_interactive
+from ralph.cli.memory_text import describe_origin, print_body, print_facts, print_heading, print_memories, summary_line
 from ralph.cli.output import (
     action_adder,
     add_format_option,
@@ -16,7 +18,9 @@ from ralph.cli.output import (
     read_input_text,
 )
 from ralph.core.errors import UsageError
-from ralph.memory.lifecycle.staging import STATUSES
+from ralph.core.records import record_fields
+from ralph.formats.public_memory import public_fields
+from ralph.memory.lifecycle.staging import STATUSES, pending_reason, staging_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ With `review = true` under [memories] in .ralph.toml they wait for a review:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser, run)
 
     sub = action("extract", extract, "Extract learnings from a run, a loop state file or the output of a role")
     sub.add_argument("--run", metavar="ID", help="run to extract from (default: the latest)")
@@ -122,8 +126,6 @@ def extract(project: Project, args: argparse.Namespace) -> None:
 
 def _fields(*counts: LearningCounts | None) -> dict[str, int]:
     """Return the sums of several counts, ignoring None."""
-    from ralph.core.records import record_fields
-
     totals: dict[str, int] = {}
     for fields in map(record_fields, filter(None, counts)):
         totals |= {name: totals.get(name, 0) + count for name, count in fields.items()}
@@ -131,9 +133,6 @@ def _fields(*counts: LearningCounts | None) -> dict[str, int]:
 
 
 def _print_handed_over(results: list[AddResult], args: argparse.Namespace) -> None:
-    from ralph.cli.memory_text import print_memories
-    from ralph.formats.public_memory import public_fields
-
     new = [result for result in results if result.what == "added"]
     if args.format == "json":
         print_json([public_fields(result.memory) | {"what": result.what} for result in results])
@@ -176,10 +175,6 @@ def _print_promoted(counts: LearningCounts, left: int) -> None:
 
 def list_learnings(project: Project, args: argparse.Namespace) -> None:
     """List learnings with their status."""
-    from ralph.cli.memory_text import summary_line
-    from ralph.formats.public_memory import public_fields
-    from ralph.memory.lifecycle.staging import pending_reason, staging_status
-
     found = [(learning, staging_status(learning)) for learning in project.learnings.list(args.status)]
     if args.format == "json":
         print_json([public_fields(learning) | {"status": learning_status} for learning, learning_status in found])
@@ -191,12 +186,13 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
                 learning.kind,
                 f"{learning.confidence:.2f}",
                 learning.support,
-                pending_reason(learning) or "-",
                 summary_line(learning),
             )
             for learning, learning_status in found
         ]
-        print_table(("ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"), rows)
+        reasons = [pending_reason(learning) for learning, _ in found]
+        notes = [[f"reason: {reason}"] if reason else [] for reason in reasons]
+        print_table(("ID", "STATUS", "TYPE", "CONF", "TIMES", "LEARNING"), rows, notes, droppable=("TIMES",))
     else:
         print(
             "No learning matches." if args.status else "No learnings are waiting. They are extracted when a run ends."
@@ -208,8 +204,6 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
 
 def review(project: Project, args: argparse.Namespace) -> None:
     """Let a person accept or reject staged learnings one by one."""
-    from ralph.cli.editor import is_interactive
-
     if not is_interactive():
         raise UsageError(
             "A review needs a terminal. Without one, use: ralph learn promote --validate", code="no-terminal"
@@ -230,8 +224,6 @@ def review(project: Project, args: argparse.Namespace) -> None:
 
 def _decide(project: Project, learning: Memory, position: str) -> str:
     """Ask for a decision on a learning and apply it."""
-    from ralph.cli.memory_text import describe_origin, print_body, print_facts, print_heading
-
     print()
     print_heading(learning, f"{position}  ")
     facts = {
@@ -243,12 +235,12 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
     print_facts(facts)
     print_body(learning)
     while True:
-        answer = _ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
+        answer = ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ", "quit").lower()
         if answer in ("y", "yes"):
             project.learnings.accept(learning.id)
             return "kept"
         if answer in ("n", "no"):
-            project.learnings.reject(learning.id, _ask("Reason (Enter for none): ", ""))
+            project.learnings.reject(learning.id, ask("Reason (Enter for none): "))
             return "rejected"
         if answer in ("e", "edit"):
             if body := _ask_wording(learning):
@@ -264,33 +256,16 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
 
 def _ask_wording(learning: Memory) -> str:
     """Ask for a new wording, in an editor or on one line. Empty if the person gives none."""
-    import os
-
-    from ralph.cli.editor import edit_text
-
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return edit_text(learning.body)
-    return _ask("New text on one line (Enter to cancel): ", "")
-
-
-def _ask(question: str, at_end: str = "quit") -> str:
-    """Return the answer to a question, or `at_end` at the end of the input."""
-    try:
-        answer = input(question).strip()
-    except EOFError:
-        print()
-        return at_end
-    return answer.lower() if at_end else answer
+    return ask("New text on one line (Enter to cancel): ")
 
 
 def clear(project: Project, args: argparse.Namespace) -> int:
     """Clear the staging area."""
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("Confirmation needs a terminal. Use --yes to clear the staging area.", code="no-terminal")
-        if _ask("Remove all learnings from the staging area? [y/N] ", "no") not in ("y", "yes"):
-            print("Nothing was changed.")
-            return 1
+    question = "Remove all learnings from the staging area?"
+    if not args.yes and not confirm(question, "Use --yes to clear the staging area."):
+        return 1
     count, change = project.learnings.clear(yes=True)
     if count:
         print(f"{pluralize(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
+from calendar import timegm
+from math import floor
+
 from ralph.cli.output import (
     MIN_LAST_COLUMN,
     bold,
@@ -13,8 +18,12 @@ from ralph.cli.output import (
     truncate,
     wrap_line,
 )
+from ralph.core.records import now
 from ralph.core.text import clean, one_line
+from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
+from ralph.memory.recall.prime import HEADING
+from ralph.memory.recall.render import kind_heading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +51,6 @@ MAX_EVENTS_SHOWN = 5
 """Number of events shown by `memory why`."""
 FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
-NARROW_TERMINAL_WIDTH = 100
-"""Terminal width below which search results omit dates and tags, in characters."""
 BAR_LENGTH = 10
 """Length of a full bar, in characters."""
 SCORE_COMPONENT_WIDTH = 15
@@ -78,7 +85,8 @@ def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with
         for memory in listed
     ]
     below = [[f"stale: {memory.stale}"] if with_staleness else [] for memory in listed]
-    print_table(("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY"), rows, below)
+    headings = ("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY")
+    print_table(headings, rows, below, droppable=("CREATED", "TAGS"))
 
 
 def _mark_stale(memory: Memory) -> str:
@@ -86,19 +94,10 @@ def _mark_stale(memory: Memory) -> str:
     return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
 
 
-def print_hits(hits: Sequence[RecalledMemory]) -> None:
-    """Print search results as a table, without dates and tags in a narrow terminal."""
-    if terminal_width() >= NARROW_TERMINAL_WIDTH:
-        print_memories(hit.memory for hit in hits)
-    else:
-        rows = [(hit.memory.id, hit.memory.kind, _confidence_now(hit.memory), _mark_stale(hit.memory)) for hit in hits]
-        print_table(("ID", "TYPE", "CONF", "MEMORY"), rows)
-
-
-def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation] = ()) -> None:
+def print_scored_hits(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation] = ()) -> None:
     """Print search results with the components of their scores, and a legend of the components.
 
-    With `whys`, also print why a prompt would omit them.
+    With `explanations`, also print why a prompt would omit them.
     """
     rank_width, id_width = len(str(len(hits))), max(len(printable(hit.memory.id)) for hit in hits)
     width, indent = terminal_width(), " " * (rank_width + 2)
@@ -110,8 +109,8 @@ def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation
         per_line = max(1, (width - len(indent) + 2) // (SCORE_COMPONENT_WIDTH + 2))
         for start_index in range(0, len(cells), per_line):
             print((indent + "  ".join(cells[start_index : start_index + per_line])).rstrip())
-        if whys and not whys[rank - 1].is_shown:
-            why = whys[rank - 1]
+        if explanations and not explanations[rank - 1].is_shown:
+            why = explanations[rank - 1]
             print(wrap_line(f"not in the prompt of {why.task_id}: {printable(why.reason)}", indent, indent + "  "))
     used = {name for hit in hits for name, _ in score_components(hit)}
     print()
@@ -125,8 +124,6 @@ def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, st
 
     All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
     """
-    from math import floor
-
     exact = [(name, 100 * share) for name, share in scored.because]
     rounded = {name: floor(share) for name, share in exact}
     remainder = round(100 * (scored.score or 0.0)) - sum(rounded.values())
@@ -138,9 +135,6 @@ def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, st
 
 
 def _confidence_now(memory: Memory) -> str:
-    from ralph.core.records import now
-    from ralph.memory.lifecycle.confidence import current_confidence
-
     return f"{current_confidence(memory, now()):.2f}"
 
 
@@ -177,9 +171,6 @@ def print_memory(view: MemoryView) -> None:
 
 def print_markdown_entry(memory: Memory) -> None:
     """Print a memory as an entry of the Markdown file, with its body unchanged."""
-    from ralph.memory.recall.prime import HEADING
-    from ralph.memory.recall.render import kind_heading
-
     title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
     text = clean(title + (memory.body or memory.title))
     tags = f"tags: {printable(', '.join(memory.tags))} | " if memory.tags else ""
@@ -271,9 +262,6 @@ def _uses(memory: Memory) -> str:
 
 def format_datetime(timestamp: str) -> str:
     """Format a timestamp as local date and time."""
-    import time
-    from calendar import timegm
-
     try:
         seconds = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
@@ -337,16 +325,12 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
     """Return the fields an event changed, each with its old and new value."""
-    import json
-
     was, became = json.loads(event.was or "{}"), json.loads(event.became or "{}")
     return {name: (_parse_stored(was.get(name)), _parse_stored(became[name])) for name in became}
 
 
 def _parse_stored(stored: object) -> object:
     """Return a list that is stored as JSON as comma-separated text; other values unchanged."""
-    import json
-
     if isinstance(stored, str) and stored.startswith("["):
         try:
             return ", ".join(map(str, json.loads(stored)))

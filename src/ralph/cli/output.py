@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import sys
 
+from ralph.core.actor import actor_from_environment
+from ralph.core.errors import UsageError
+from ralph.core.records import record_fields
 from ralph.core.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import Any
@@ -30,26 +34,15 @@ _COLORS = {
 
 _SEPARATOR = "  "
 MIN_LAST_COLUMN = 20
-"""Minimum width of the last column while other columns can still shrink, in characters."""
-MIN_TEXT_COLUMN = 12
-"""Minimum width of the last column, in characters. Below it, the column moves under its row."""
-_MIN_WIDTHS = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
-"""Columns that are truncated in a narrow terminal, with their minimum width in characters."""
-_MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
-"""Columns that move to a line under their row when they do not fit."""
-_DROPPED = ("CREATED", "TIMES")
-"""Columns that are dropped as a last resort; `show` prints them too."""
-_NUMERIC_PREFIXES = ("", *"0123456789+-$")
+"""Width of the last column below which other columns are dropped, in characters."""
+MAX_DECIMALS = 8
+"""Maximum number of decimals of an amount of money."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
-MAX_UNIT_LENGTH = 2
-"""Maximum length of a unit in a numeric cell, such as `kB`, in characters."""
 
 
 def actor() -> Actor:
     """Return who runs this command: a person, or the agent whose session set the environment."""
-    from ralph.core.actor import actor_from_environment
-
     return actor_from_environment(os.environ)
 
 
@@ -89,40 +82,66 @@ def working_directory(args: argparse.Namespace) -> Path:
     """Return the directory the command runs in."""
     from pathlib import Path
 
-    from ralph.core.errors import UsageError
-
     directory = Path(args.directory)
     if not os.path.isdir(directory):  # noqa: PTH112
         raise UsageError(f"{one_line(args.directory)} is not a directory.")
     return directory
 
 
-def add_format_option(parser: argparse.ArgumentParser) -> None:
-    """Add the `--format` option with the choices table and json."""
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
+def add_format_option(parser: argparse.ArgumentParser, *more: str, help: str = "output format") -> None:
+    """Add the `--format` option with the choices table, json and `more`."""
+    parser.add_argument("--format", choices=("table", "json", *more), default="table", help=f"{help} (default: table)")
 
 
-def action_adder(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
-    """Return a function that adds an action, given its name, handler and help text."""
+def add_last_option(parser: argparse.ArgumentParser, noun: str, default: int = 20) -> None:
+    """Add the `--last` option, which limits a list."""
+    text = f"maximum number of {noun} (default: {default})"
+    parser.add_argument("--last", type=positive_count(noun), default=default, metavar="N", help=text)
 
-    def add(name: str, do: Callable[[Project, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
-        parser.set_defaults(act=run, do=do)
-        return parser
+
+def run_in_project(args: argparse.Namespace) -> int:
+    """Open the project and run the action in it."""
+    with open_project(args) as project:
+        return int(args.do(project, args) or 0)
+
+
+def action_adder(
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int] = run_in_project
+) -> Callable[..., argparse.ArgumentParser]:
+    """Return a function that adds an action to a command, given its name, handler and help text."""
+    actions: Any = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def add(name: str, do: object, text: str) -> argparse.ArgumentParser:
+        action: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
+        action.set_defaults(act=run, do=do)
+        return action
 
     return add
 
 
+def print_list(
+    args: argparse.Namespace,
+    records: object,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    empty: str,
+    droppable: Sequence[str] = (),
+) -> None:
+    """Print records as JSON or their rows as a table, or say that there are none."""
+    if args.format == "json":
+        print_json(records)
+    elif rows:
+        print_table(headings, rows, droppable=droppable)
+    else:
+        print(empty)
+
+
 def print_json(value: object) -> None:
     """Print records, lists and mappings as JSON."""
-    import json
-
     print(json.dumps(value, ensure_ascii=False, indent=2, default=_to_jsonable))
 
 
 def _to_jsonable(value: object) -> object:
-    from ralph.core.records import record_fields
-
     if hasattr(value, "__slots__"):
         return record_fields(value)
     return str(value)
@@ -134,86 +153,48 @@ def print_table(
     row_notes: Sequence[Sequence[str]] = (),
     droppable: Sequence[str] = (),
 ) -> None:
-    """Print a table with one line per row, however narrow the terminal. `below` holds extra lines under each row.
+    """Print a table with one line per row, and `row_notes` under each of them.
 
-    Columns in `spare` are dropped, in this order, when the terminal is too narrow for all of them.
+    In a narrow terminal, `droppable` columns are dropped, in this order, and the last column is truncated.
     """
     width = terminal_width()
     names, cells = list(headings), [[printable(str(cell)) for cell in row] for row in rows]
-    notes = [list(lines) for lines in row_notes] or [[] for _ in rows]
-    for name in (*_MOVE_BELOW, *droppable, *_DROPPED):
-        if name in names[1:] and _min_width(names, cells, MIN_LAST_COLUMN) > width:
-            _remove_column(names, cells, notes if name in _MOVE_BELOW else (), name)
-    if len(names) > 1 and _min_width(names, cells, MIN_TEXT_COLUMN) > width and not _ends_in_numbers(cells):
-        _remove_column(names, cells, notes, names[-1])
-    widths = _fit_widths(names, cells, width)
-    print(bold(truncate(_SEPARATOR.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
-    for row, lines in zip(cells, notes, strict=True):
+    for name in droppable:
+        *others, last = _column_widths(names, cells)
+        if sum(others) + min(last, MIN_LAST_COLUMN) > width:
+            index = names.index(name)
+            for line in (names, *cells):
+                line.pop(index)
+    *others, last = _column_widths(names, cells)
+    widths = [*others, min(last, max(width - sum(others), 1))]
+    print(bold(_format_row(names, widths, width)))
+    for row, notes in zip(cells, row_notes or [()] * len(cells), strict=True):
         print(_format_row(row, widths, width))
-        for line in lines:
-            print(wrap_line(printable(line), "  ", "    "))
+        for note in notes:
+            print(wrap_line(printable(note), "  ", "    "))
 
 
-def _remove_column(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
-    """Remove a column from a table. Its cells become notes of their rows if `notes` is not empty."""
-    index = names.index(name)
-    names.pop(index)
-    removed = [row.pop(index) for row in cells]
-    for lines, cell in zip(notes, removed, strict=False):
-        if cell not in ("", "-"):
-            lines.append(f"{name.lower()}: {cell}")
-
-
-def _ends_in_numbers(cells: Sequence[Sequence[str]]) -> bool:
-    """Return whether the last column holds numbers, perhaps with a unit. Those must not be truncated."""
-    return all(row[-1][:1] in _NUMERIC_PREFIXES and not _has_word(row[-1]) for row in cells)
-
-
-def _has_word(cell: str) -> bool:
-    return any(len(word) > MAX_UNIT_LENGTH and word.isalpha() for word in cell.split())
-
-
-def _natural_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
-    return [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(names)]
-
-
-def _min_width(names: Sequence[str], cells: Sequence[Sequence[str]], least_last: int) -> int:
-    """Return the width of a table in which every column that may shrink has shrunk."""
-    *middle, last = _natural_widths(names, cells)
-    shrunk = [min(width, _MIN_WIDTHS.get(name, width)) for name, width in zip(names, middle, strict=False)]
-    last_minimum = last if _ends_in_numbers(cells) else min(last, least_last)
-    return sum(shrunk) + last_minimum + len(_SEPARATOR) * len(middle)
-
-
-def _fit_widths(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return column widths that fit the terminal. The widest column shrinks first, the last column at the end."""
-    widths = _natural_widths(names, cells)
-    minimum = [min(column, _MIN_WIDTHS.get(name, column)) for name, column in zip(names, widths, strict=True)]
-    excess = sum(widths) + len(_SEPARATOR) * (len(widths) - 1) - width
-    while excess > 0 and (shrinkable := [index for index, column in enumerate(widths[:-1]) if column > minimum[index]]):
-        widths[max(shrinkable, key=widths.__getitem__)] -= 1
-        excess -= 1
-    if not _ends_in_numbers(cells):
-        widths[-1] -= max(0, min(excess, widths[-1] - MIN_TEXT_COLUMN))
-    return widths
+def _column_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column; all but the last one include the separator."""
+    widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(names)]
+    return [*(width + len(_SEPARATOR) for width in widths[:-1]), widths[-1]]
 
 
 def _format_row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
-    cut = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
-    plain = _SEPARATOR.join(cut).rstrip()
-    if len(plain) > width:
-        return truncate(plain, width)
-    colored = [color_by_status(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
-    return _SEPARATOR.join(colored).rstrip()
+    *others, last = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
+    texts = [*others, last.rstrip()]
+    if len("".join(texts).rstrip()) > width:
+        return truncate("".join(texts), width)
+    return "".join(color_by_status(cell, text) for cell, text in zip(row, texts, strict=True)).rstrip()
 
 
 def truncate(text: str, width: int) -> str:
     """Truncate a line to `width` characters, ending in … if it was longer."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 
 
 def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") -> str:
-    """Return text wrapped to the terminal width, with `start` before the first line and `further` before the others."""
+    """Return text wrapped to the terminal width."""
     width = terminal_width()
     if len(initial_indent) + len(text) <= width:
         return initial_indent + text
@@ -276,7 +257,6 @@ def format_time(timestamp: str) -> str:
 
 def positive_count(noun: str) -> Callable[[str], int]:
     """Return an argument type that accepts counts of 1 or more."""
-    import argparse
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
@@ -288,8 +268,6 @@ def positive_count(noun: str) -> Callable[[str], int]:
 
 def parse_int(text: str) -> int:
     """Parse an argument that is an integer of at most nine digits."""
-    import argparse
-
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise argparse.ArgumentTypeError(f"must be an integer of at most nine digits, not {text!r}")
@@ -309,8 +287,6 @@ def format_duration(seconds: float) -> str:
 
 def read_input_text(path: str) -> str:
     """Read a text file named on the command line; `-` is standard input."""
-    from ralph.core.errors import UsageError
-
     try:
         if path == "-":
             content, is_more = sys.stdin.buffer.read(MAX_INPUT_BYTES), sys.stdin.buffer.read(1)
@@ -324,3 +300,8 @@ def read_input_text(path: str) -> str:
         name = "Standard input" if path == "-" else path
         raise UsageError(f"{name} is larger than {MAX_INPUT_BYTES // 1024 // 1024} MB. Split it into smaller parts.")
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_text_argument(text: str) -> str:
+    """Return the text of an argument, or standard input for `-`."""
+    return read_input_text("-") if text == "-" else text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from ralph.cli.interactive import confirm
 from ralph.cli.output import (
     action_adder,
     actor,
@@ -15,12 +14,12 @@ from ralph.cli.output import (
     printable,
     working_directory,
 )
+from ralph.projects import ProjectService
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.projects import ProjectService
     from ralph.store.projects import ProjectSummary
 
 _NOUNS = {
@@ -35,7 +34,7 @@ _NOUNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser, run)
     sub = action("list", list_projects, "List the projects in the database")
     add_format_option(sub)
     sub = action("show", show, "Show a project in the database")
@@ -52,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
-    from ralph.projects import ProjectService
-
     with ProjectService.open(working_directory(args), actor=actor()) as projects:
         return int(args.do(projects, args) or 0)
 
@@ -75,7 +72,7 @@ def list_projects(projects: ProjectService, args: argparse.Namespace) -> None:
         )
         for project in found
     ]
-    print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows)
+    print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows, droppable=("ACTIVE",))
 
 
 def _suffix(project: ProjectSummary) -> str:
@@ -111,10 +108,9 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
     """Delete a project after confirmation."""
     entry = projects.check_removal(args.name)
     if not args.yes:
-        _require_terminal()
         _print_summary(projects.show(entry.id))
-        if not _confirm(f"{entry.name} in {projects.where}"):
-            print("Nothing was changed.")
+        question = f"Remove {printable(f'{entry.name} in {projects.where}')} with all its data?"
+        if not confirm(question, "Use --yes to remove the project with all its data."):
             return 1
     removed = projects.remove(entry.id, with_backup=not args.no_backup)
     counts = ", ".join(pluralize(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
@@ -123,20 +119,3 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
         print(f"Backup: {printable(removed.backup)}")
         print(f"To restore it: {printable(removed.way_back)}")
     return 0
-
-
-def _require_terminal() -> None:
-    from ralph.core.errors import UsageError
-
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Confirmation needs a terminal. Use --yes to remove the project with all its data.", code="no-terminal"
-        )
-
-
-def _confirm(name: str) -> bool:
-    try:
-        return input(f"Remove {printable(name)} with all its data? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False

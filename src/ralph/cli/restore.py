@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ralph.cli.backup import describe_contents
+from ralph.cli.interactive import confirm
 from ralph.cli.output import format_time, printable, working_directory
+from ralph.maintenance import find_project, preview_restore, restore_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Restore a backup after confirmation."""
-    from ralph.maintenance import find_project, preview_restore, restore_project
-
     root = find_project(working_directory(args))
     if args.dry_run or not args.yes:
-        _require_terminal(args)
         _explain(preview_restore(root, args.name))
-        if args.dry_run or not _confirm():
+        if args.dry_run:
             print("Nothing was changed.")
-            return 0 if args.dry_run else 1
+            return 0
+        if not confirm("Replace the database with it?", "Use --yes to restore, or --dry-run to see what would happen."):
+            return 1
     restored = restore_project(root, args.name)
     if args.yes:
         _explain(restored)
@@ -48,32 +48,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _require_terminal(args: argparse.Namespace) -> None:
-    from ralph.core.errors import UsageError
-
-    if not args.dry_run and not sys.stdin.isatty():
-        raise UsageError(
-            "Confirmation needs a terminal. Use --yes to restore, or --dry-run to see what would happen.",
-            code="no-terminal",
-        )
-
-
-def _confirm() -> bool:
-    try:
-        return input("Replace the database with it? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
-
-
 def _explain(plan: RestoreResult) -> None:
     for line in plan.skipped:
         print(f"Skipped: {printable(line)}")
     for problem in plan.problems[:MAX_DAMAGE_SHOWN]:
         print(f"Problem in the database: {printable(problem)}")
-    print(
-        f"Backup: {Path(plan.backup.path).name}, created {format_time(plan.backup.made_at)}: {describe_contents(plan.backup)}."
-    )
+    if plan.uses_current:
+        print(f"The intact part of the database is newer than any backup: {describe_contents(plan.backup)}.")
+    else:
+        created = format_time(plan.backup.made_at)
+        print(f"Backup: {Path(plan.backup.path).name}, created {created}: {describe_contents(plan.backup)}.")
     print(plan.loss_message)
     if plan.recovered:
         print(f"Intact memories recovered from the damaged database: {plan.recovered:,}.")

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import sys
+import difflib
+from pathlib import Path
 
+from ralph.cli.interactive import confirm
 from ralph.cli.output import actor, printable, working_directory, wrap_line
 from ralph.core.agents import CONNECTABLE_AGENTS
+from ralph.core.errors import UsageError
+from ralph.core.text import clean
+from ralph.integrations.setup import (
+    FileChange,
+    SetupPlan,
+    apply_plan,
+    check_inside_project,
+    plan_removal,
+    plan_setup,
+    plugin_directory,
+    setup_options,
+)
+from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
+from ralph.workspace import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.integrations.setup import FileChange, SetupPlan
 
 EPILOG = """\
 Examples:
@@ -42,19 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connect or disconnect an agent after confirmation."""
-    from pathlib import Path
-
-    from ralph.core.errors import UsageError
-    from ralph.integrations.setup import (
-        apply_plan,
-        check_inside_project,
-        plan_removal,
-        plan_setup,
-        plugin_directory,
-        setup_options,
-    )
-    from ralph.workspace import find_root
-
     if args.plugin:
         if args.agent != "claude":
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
@@ -62,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     actor().require_person("connect an agent")
     root = None if args.user else Path(find_root(working_directory(args)))
-    wish = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
-    plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)
+    options = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
+    plan = plan_removal(args.agent, options) if args.uninstall else plan_setup(args.agent, options, force=args.force)
     if not plan.changes:
         _print_no_change(plan, args)
         if not args.dry_run:
@@ -74,28 +76,12 @@ def run(args: argparse.Namespace) -> int:
         print("Nothing was changed.")
         return 0
     if args.yes:
-        check_inside_project(plan, wish)
-    elif not _confirm():
-        print("Nothing was changed.")
+        check_inside_project(plan, options)
+    elif not confirm("Apply these changes?", "Use --yes to change these files, or --dry-run to see the changes."):
         return 1
     apply_plan(plan)
     _print_next_steps(plan, args)
     return 0
-
-
-def _confirm() -> bool:
-    from ralph.core.errors import UsageError
-
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Confirmation needs a terminal. Use --yes to change these files, or --dry-run to see the changes.",
-            code="no-terminal",
-        )
-    try:
-        return input("Apply these changes? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
 
 
 def _print_plan(plan: SetupPlan, *, in_full: bool) -> None:
@@ -119,10 +105,6 @@ def _length(change: FileChange) -> str:
 
 
 def _print_diff(change: FileChange) -> None:
-    import difflib
-
-    from ralph.core.text import clean
-
     before = (change.before or b"").decode("utf-8", "replace").splitlines()
     after = (change.after or b"").decode("utf-8", "replace").splitlines()
     for line in list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]:
@@ -141,8 +123,6 @@ def _print_no_change(plan: SetupPlan, args: argparse.Namespace) -> None:
 
 
 def _print_next_steps(plan: SetupPlan, args: argparse.Namespace) -> None:
-    from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
-
     if args.uninstall:
         print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.cli.charts import bar_chart, column_chart, interval_chart, should_draw
 from ralph.cli.output import (
     add_format_option,
     bold,
@@ -11,7 +12,6 @@ from ralph.cli.output import (
     pluralize,
     print_json,
     print_table,
-    printable,
     wrap_line,
 )
 
@@ -31,7 +31,6 @@ SUBJECTS = {
 }
 NO_ATTEMPTS = "No attempts yet. Start a run with: ralph run"
 NO_MEMORIES = "No memories yet. Start a run with ralph run, or add one with: ralph memory add TEXT"
-NO_PLOT_DATA = "There is no data to plot yet."
 MAX_MODELS_SHOWN = 3
 """Number of models listed in the overview."""
 AGENT_DEFAULT_MODEL = "(agent default)"
@@ -42,33 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n".join(["Subjects:", *(f"  {name:8}{text}" for name, text in SUBJECTS.items())])
     parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="what to show (default: an overview)")
     parser.add_argument("--chart", action="store_true", help="draw charts even if the output is not a terminal")
-    parser.add_argument("--plot", metavar="FILE", help="write a plot to FILE.png or FILE.svg")
     add_format_option(parser)
     parser.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print statistics of the project and plot them."""
-    if args.plot:
-        from ralph.cli.plots import check_plot_file
-
-        check_plot_file(args.plot)
+    """Print statistics of the project."""
     with open_project(args) as project:
         act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(args.subject, _overview)
         act(project.stats, args)
     return 0
-
-
-def _plot(args: argparse.Namespace, **subjects: object) -> None:
-    """Write the requested plot. With JSON output, the message goes to standard error."""
-    if not args.plot:
-        return
-    import sys
-
-    from ralph.cli.plots import write_plot
-
-    message = f"Plot written: {printable(args.plot)}" if write_plot(args.plot, subjects) else NO_PLOT_DATA
-    print(message, file=sys.stderr if args.format == "json" else sys.stdout)
 
 
 def _chart(title: str, lines: Sequence[str]) -> None:
@@ -81,8 +63,6 @@ def _chart(title: str, lines: Sequence[str]) -> None:
 
 
 def _runs(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bar_chart, should_draw
-
     runs = stats.runs()
     if args.format == "json":
         print_json(runs)
@@ -93,7 +73,6 @@ def _runs(stats: Stats, args: argparse.Namespace) -> None:
         if should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
             _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
-    _plot(args, runs=runs)
 
 
 def _print_runs(runs: Sequence[RunStats]) -> None:
@@ -117,8 +96,6 @@ def _print_runs(runs: Sequence[RunStats]) -> None:
 
 
 def _models(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bar_chart, should_draw
-
     models, decisions = stats.models(), stats.decisions()
     if args.format == "json":
         print_json({"models": models, "decisions": decisions})
@@ -132,7 +109,6 @@ def _models(stats: Stats, args: argparse.Namespace) -> None:
             ]
             _chart("Cost per completed task", bar_chart(rows))
         _print_decisions(decisions)
-    _plot(args, models=models)
 
 
 def _print_models(models: Sequence[ModelStats]) -> None:
@@ -166,7 +142,7 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
         )
         for decision in decisions
     ]
-    print_table(("ATTEMPT", "TASK", "MODEL", "OUTCOME", "REASON"), rows)
+    print_table(("ATTEMPT", "TASK", "MODEL", "OUTCOME", "REASON"), rows, droppable=("TASK", "OUTCOME"))
 
 
 def _model_name(model: str) -> str:
@@ -177,8 +153,6 @@ def _model_name(model: str) -> str:
 
 
 def _memory(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import column_chart, should_draw
-
     memory = stats.memory()
     if args.format == "json":
         print_json(memory)
@@ -194,7 +168,6 @@ def _memory(stats: Stats, args: argparse.Namespace) -> None:
             _chart("Active memories over time", lines)
         _print_credits("Most helpful", memory.helpful)
         _print_credits("Least helpful", memory.doubtful)
-    _plot(args, memory=memory)
 
 
 def _print_kinds(memory: MemoryStats) -> None:
@@ -239,8 +212,6 @@ def _format_time(at: str) -> str:
 
 
 def _lift(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import interval_chart, should_draw
-
     lift = stats.lift()
     if args.format == "json":
         print_json(lift)
@@ -250,7 +221,6 @@ def _lift(stats: Stats, args: argparse.Namespace) -> None:
             success = lift.measures[0]
             lines = interval_chart(success.low, success.difference, success.high)
             _chart("Success rate: change with memory, in percentage points (95 % interval)", lines)
-    _plot(args, lift=lift)
 
 
 def _print_lift(lift: Lift) -> None:
@@ -261,7 +231,8 @@ def _print_lift(lift: Lift) -> None:
             ("done tasks", *(f"{arm.done:,}" for arm in arms), "", ""),
             *(_measure_row(measure) for measure in lift.measures),
         ]
-        print_table(("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL"), rows)
+        headings = ("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL")
+        print_table(headings, rows, droppable=("95 % INTERVAL",))
         print()
     print(wrap_line(lift.says))
     if lift.shown_says:
@@ -298,12 +269,9 @@ _VALUE_FORMATS: dict[str, Callable[[float], str]] = {
 
 
 def _overview(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bar_chart, should_draw
-
     runs, models, memory, lift = stats.runs(), stats.models(), stats.memory(), stats.lift()
-    subjects = {"runs": runs, "models": models, "memory": memory, "lift": lift}
     if args.format == "json":
-        print_json(subjects)
+        print_json({"runs": runs, "models": models, "memory": memory, "lift": lift})
     elif not models and not memory.memories:
         print(wrap_line(NO_ATTEMPTS))
     else:
@@ -317,7 +285,6 @@ def _overview(stats: Stats, args: argparse.Namespace) -> None:
         if runs and should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
             _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
-    _plot(args, **subjects)
 
 
 def _summarize_runs(runs: Sequence[RunStats], models: Sequence[ModelStats]) -> str:

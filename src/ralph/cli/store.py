@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ralph.cli.output import add_format_option, pluralize, print_json, print_table, printable, working_directory
+from ralph.maintenance import copy_store, show_store
+from ralph.workspace import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def copy(args: argparse.Namespace) -> int:
     """Copy a project and print the rows and digests of its tables."""
-    from ralph.maintenance import copy_store
-
     try:
         copies = copy_store(args.source, args.target, args.project, args.name, _show_progress)
     finally:
@@ -66,11 +67,6 @@ def _print_copied(copied: CopyResult) -> None:
 
 def show(args: argparse.Namespace) -> int:
     """Show where the project is stored."""
-    from pathlib import Path
-
-    from ralph.maintenance import show_store
-    from ralph.workspace import find_root
-
     info = show_store(Path(find_root(working_directory(args))))
     if args.format == "json":
         print_json(info)

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+
 from ralph.cli.output import (
+    action_adder,
     add_format_option,
     color_by_status,
     format_time,
-    open_project,
     parse_int,
     pluralize,
     print_json,
+    print_list,
     print_table,
     printable,
     read_input_text,
+    read_text_argument,
 )
 from ralph.core.errors import UsageError
 from ralph.core.records import TaskStatus
-from ralph.core.text import one_line
+from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from ralph.core.records import Memory, Task
+    from ralph.core.records import Task
     from ralph.project import Project
 
+NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of unreadable lines that are printed."""
 _COMPLEXITY = {"trivial": "low", "easy": "low", "moderate": "medium", "hard": "high"}
@@ -34,13 +39,7 @@ _COMPLEXITY = {"trivial": "low", "easy": "low", "moderate": "medium", "hard": "h
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, act: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
-        subparser = actions.add_parser(name, help=text, description=text + ".")
-        subparser.set_defaults(act=act)
-        return subparser
-
+    action = action_adder(parser)
     sub = action("add", add, "Add a task")
     sub.add_argument("title", help="title of the task")
     sub.add_argument("--body", "-b", default="", help="description of the task; - reads standard input")
@@ -51,23 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--needs", "-n", metavar="ID", action="append", default=[], help="task that must be done first; repeatable"
     )
     sub.add_argument("--id", metavar="ID", help="custom id; adding the same id again does not create a second task")
-    sub.add_argument(
-        "--format",
-        choices=("table", "json", "quiet"),
-        default="table",
-        help="quiet prints only the id (default: table)",
-    )
+    add_format_option(sub, "quiet", help="quiet prints only the id")
 
     sub = action("list", list_tasks, "List tasks by priority")
     sub.add_argument("--status", "-s", choices=tuple(TaskStatus), help="only tasks with this status")
     sub.add_argument("--feature", "-f", metavar="NAME", help="only tasks of this feature")
     sub.add_argument("--ready", action="store_true", help="only tasks that can start now")
-    sub.add_argument(
-        "--format",
-        choices=("table", "json", "jsonl"),
-        default="table",
-        help="jsonl can be read by task import (default: table)",
-    )
+    add_format_option(sub, "jsonl", help="jsonl can be read by task import")
 
     sub = action("show", show, "Show a task with its attempts")
     sub.add_argument("id", help="id of the task")
@@ -92,11 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     sub = action("done", done, "Mark a task as done")
     sub.add_argument("id", help="id of the task")
-    for name, act, text in (
+    for name, do, text in (
         ("fail", fail, "Mark a task as failed"),
         ("block", block, "Block a task until it is reset"),
     ):
-        sub = action(name, act, text)
+        sub = action(name, do, text)
         sub.add_argument("id", help="id of the task")
         sub.add_argument("--reason", "-r", default="", help="reason, shown with the task")
     sub = action("reset", reset, "Set tasks back to pending and restore their retries")
@@ -111,51 +100,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(sub)
 
 
-def add(args: argparse.Namespace) -> None:
+def add(project: Project, args: argparse.Namespace) -> None:
     """Add a task."""
-    body = read_input_text("-") if args.body == "-" else args.body
-    with open_project(args) as project:
-        task = project.tasks.add(
-            args.title,
-            body,
-            priority=args.priority,
-            parent=args.parent,
-            feature=args.feature,
-            needs=args.needs,
-            id=args.id,
-        )
+    body = read_text_argument(args.body)
+    task = project.tasks.add(
+        args.title,
+        body,
+        priority=args.priority,
+        parent=args.parent,
+        feature=args.feature,
+        needs=args.needs,
+        id=args.id,
+    )
     if args.format == "json":
         print_json(task)
     else:
         print(task.id if args.format == "quiet" else f"Task added: {task.id}")
 
 
-def list_tasks(args: argparse.Namespace) -> None:
+def list_tasks(project: Project, args: argparse.Namespace) -> None:
     """List tasks."""
-    with open_project(args) as project:
-        status = TaskStatus(args.status) if args.status else None
-        tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready or None)
-    if args.format == "json":
-        print_json(tasks)
-    elif args.format == "jsonl":
-        from ralph.formats.tasks_jsonl import write_tasks_jsonl
-
+    status = TaskStatus(args.status) if args.status else None
+    tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready or None)
+    if args.format == "jsonl":
         print(write_tasks_jsonl(tasks), end="")
-    elif tasks:
-        rows = [(task.id, task.status, task.priority, " ".join(task.needs) or "-", task.title) for task in tasks]
-        print_table(("ID", "STATUS", "PRIORITY", "NEEDS", "TITLE"), rows)
-    else:
-        print("No tasks. Add one with: ralph task add TITLE")
+        return
+    rows = [(task.id, task.status, task.priority, " ".join(task.needs) or "-", task.title) for task in tasks]
+    print_list(args, tasks, ("ID", "STATUS", "PRIORITY", "NEEDS", "TITLE"), rows, NO_TASKS, droppable=("NEEDS",))
 
 
-def show(args: argparse.Namespace) -> None:
+def show(project: Project, args: argparse.Namespace) -> None:
     """Show a task with its attempts."""
-    with open_project(args) as project:
-        view = project.tasks.get(args.id)
-        if args.format == "json":
-            print_json(view)
-            return
-        estimate = _estimate(project, view.task, view.metrics.difficulty)
+    view = project.tasks.get(args.id)
+    if args.format == "json":
+        print_json(view)
+        return
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
     print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
     facts = {
@@ -195,15 +174,14 @@ def _format_tasks(tasks: Sequence[Task]) -> str:
     return ", ".join(f"{task.id} {printable(task.title)} ({task.status})" for task in tasks)
 
 
-def tree(args: argparse.Namespace) -> None:
+def tree(project: Project, args: argparse.Namespace) -> None:
     """Show tasks and their subtasks as a tree."""
-    with open_project(args) as project:
-        tasks = project.tasks.tree(args.id)
+    tasks = project.tasks.tree(args.id)
     children: dict[str | None, list[Task]] = {}
     for task in tasks:
         children.setdefault(None if task.id == args.id else task.parent_id, []).append(task)
     if not tasks:
-        print("No tasks. Add one with: ralph task add TITLE")
+        print(NO_TASKS)
     stack = [(task, "", True, True) for task in reversed(children.get(None, []))]
     while stack:
         task, indent, is_last, is_root = stack.pop()
@@ -217,82 +195,68 @@ def tree(args: argparse.Namespace) -> None:
         stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 
 
-def update(args: argparse.Namespace) -> None:
+def update(project: Project, args: argparse.Namespace) -> None:
     """Change a task."""
     changes = {name: getattr(args, name) for name in ("title", "body", "priority", "parent", "feature")}
     if all(value is None for value in changes.values()):
         raise UsageError("Nothing to change. Use --title, --body, --priority, --parent or --feature.")
-    if args.body == "-":
-        changes["body"] = read_input_text("-")
-    with open_project(args) as project:
-        task = project.tasks.update(args.id, **changes)
+    if args.body is not None:
+        changes["body"] = read_text_argument(args.body)
+    task = project.tasks.update(args.id, **changes)
     print(f"Task updated: {task.id}")
 
 
-def deps(args: argparse.Namespace) -> None:
+def deps(project: Project, args: argparse.Namespace) -> None:
     """Show or change the dependencies of a task."""
-    with open_project(args) as project:
-        task = project.tasks.change_needs(args.id, add=args.add, remove=args.remove)
-        needs = project.tasks.get(task.id).needs
-    if args.format == "json":
-        print_json({"id": task.id, "needs": needs})
-    elif needs:
-        print_table(("NEEDS", "STATUS", "TITLE"), [(other.id, other.status, other.title) for other in needs])
-    else:
-        print(f"{task.id} has no dependencies.")
+    task = project.tasks.change_needs(args.id, add=args.add, remove=args.remove)
+    needs = project.tasks.get(task.id).needs
+    rows = [(other.id, other.status, other.title) for other in needs]
+    empty = f"{task.id} has no dependencies."
+    print_list(args, {"id": task.id, "needs": needs}, ("NEEDS", "STATUS", "TITLE"), rows, empty)
 
 
-def done(args: argparse.Namespace) -> None:
+def done(project: Project, args: argparse.Namespace) -> None:
     """Mark a task as done."""
-    with open_project(args) as project:
-        print(f"Task done: {project.tasks.done(args.id).id}")
+    print(f"Task done: {project.tasks.done(args.id).id}")
 
 
-def fail(args: argparse.Namespace) -> None:
+def fail(project: Project, args: argparse.Namespace) -> None:
     """Mark a task as failed."""
-    with open_project(args) as project:
-        print(f"Task failed: {project.tasks.fail(args.id, args.reason).id}")
+    print(f"Task failed: {project.tasks.fail(args.id, args.reason).id}")
 
 
-def block(args: argparse.Namespace) -> None:
+def block(project: Project, args: argparse.Namespace) -> None:
     """Block a task."""
-    with open_project(args) as project:
-        print(f"Task blocked: {project.tasks.block(args.id, args.reason).id}")
+    print(f"Task blocked: {project.tasks.block(args.id, args.reason).id}")
 
 
-def reset(args: argparse.Namespace) -> None:
+def reset(project: Project, args: argparse.Namespace) -> None:
     """Set tasks back to pending."""
-    with open_project(args) as project:
-        for task in project.tasks.reset(*args.id):
-            print(f"Task reset: {task.id}")
+    for task in project.tasks.reset(*args.id):
+        print(f"Task reset: {task.id}")
 
 
-def delete(args: argparse.Namespace) -> None:
+def delete(project: Project, args: argparse.Namespace) -> None:
     """Delete a task."""
-    with open_project(args) as project:
-        for id in project.tasks.delete(args.id):
-            print(f"Task deleted: {id}")
+    for id in project.tasks.delete(args.id):
+        print(f"Task deleted: {id}")
 
 
-def log(args: argparse.Namespace) -> None:
+def log(project: Project, args: argparse.Namespace) -> None:
     """Show the log of a task, or add a line to it."""
-    with open_project(args) as project:
-        if args.message is not None:
-            project.tasks.log(args.id, args.message)
-        entries = project.tasks.read_log(args.id)
+    if args.message is not None:
+        project.tasks.log(args.id, args.message)
+    entries = project.tasks.read_log(args.id)
     for entry in entries:
         print(f"{format_time(entry.at)}  {entry.who:6}  {printable(entry.message)}")
     if not entries:
         print("The log is empty.")
 
 
-def import_tasks(args: argparse.Namespace) -> int:
+def import_tasks(project: Project, args: argparse.Namespace) -> int:
     """Add tasks from a file. Fails only if none of its lines can be read."""
-    import sys
-
     text = read_input_text(args.file)
-    with open_project(args) as project:
-        result = project.tasks.import_(text, args.file)
+    result = project.tasks.import_(text, args.file)
     if args.format == "json":
         print_json(result)
     else:

@@ -2,7 +2,6 @@
 
 Both are kept in the user's state directory, outside the project. Nothing here raises because a disk is full or a file
 is broken: this is the fallback after another error.
-
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ if TYPE_CHECKING:
 
 ERRORS_FILE = "problems.jsonl"
 QUEUE_FILE = "waiting.jsonl"
+"""Name of a queued entry, followed by its time."""
 LAST_SUCCESS_FILE = "worked"
 MAX_ERRORS_BYTES = 256 * 1024
 """Size of the error log at which its older half is dropped, in bytes."""
 MAX_QUEUE_BYTES = 16 * 1024 * 1024
 """Maximum size of the queue, in bytes."""
-CLAIM_TIMEOUT_SECONDS = 60.0
-"""Age at which a taken file counts as abandoned, in seconds; longer than a hook lives."""
-MAX_APPEND_ATTEMPTS = 20
-"""Maximum number of attempts to append to a file that others are taking."""
 MAX_FIELD_CHARACTERS = 200
 _ERROR_FIELDS = ("at", "event", "agent", "problem")
 _QUEUE_FIELDS = ("at", "agent", "session")
@@ -70,7 +66,16 @@ class Statement:
 def record_hook_error(root: str, event: str, agent: str, problem: str) -> None:
     """Record that a hook failed, and why."""
     line = {"at": now(), "event": event, "agent": agent, "problem": problem}
-    _append(root, ERRORS_FILE, line, MAX_ERRORS_BYTES)
+    # The leading newline separates this line from one that was cut off by a full disk.
+    data = b"\n" + json.dumps(line).encode() + b"\n"
+    for folder in _writable_folders(root):
+        try:
+            path = f"{folder}/{ERRORS_FILE}"
+            _drop_older_half(path)
+            _write(path, data, os.O_APPEND)
+        except OSError:
+            continue
+        return
 
 
 def list_hook_errors(root: str) -> list[HookError]:
@@ -88,8 +93,7 @@ def record_hook_success(root: str) -> None:
     for folder in _own_folders(root):
         try:
             if os.path.exists(f"{folder}/{ERRORS_FILE}"):  # noqa: PTH110
-                with open(f"{folder}/{LAST_SUCCESS_FILE}", "w", encoding="utf-8") as file:  # noqa: PTH123
-                    file.write(now())
+                _write(f"{folder}/{LAST_SUCCESS_FILE}", now().encode(), os.O_TRUNC)
         except OSError:
             pass
 
@@ -99,12 +103,27 @@ def last_hook_success(root: str) -> str:
     return max((_read(f"{folder}/{LAST_SUCCESS_FILE}", 100).strip() for folder in _own_folders(root)), default="")
 
 
-def queue_statements(root: str, agent: str, session: str, said: Iterable[Statement]) -> bool:
+# --- queue -------------------------------------------------------------------------
+
+
+def queue_statements(root: str, agent: str, session: str, statements: Iterable[Statement]) -> bool:
     """Queue statements that could not be stored; return whether that succeeded."""
-    statements = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in said]
-    return _append(
-        root, QUEUE_FILE, {"at": now(), "agent": agent, "session": session, "said": statements}, MAX_QUEUE_BYTES
-    )
+    fields = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in statements]
+    data = json.dumps({"at": now(), "agent": agent, "session": session, "said": fields}).encode() + b"\n"
+    return any(_add_to_queue(folder, data) for folder in _writable_folders(root))
+
+
+def _add_to_queue(folder: str, data: bytes) -> bool:
+    """Write an entry to a file of its own, which others see only when it is complete."""
+    name = f"{time.time_ns()}.{os.urandom(4).hex()}"
+    try:
+        if sum(map(_size, _queue_files(folder))) > MAX_QUEUE_BYTES:
+            return False
+        _write(f"{folder}/.{name}", data, os.O_EXCL)
+        os.rename(f"{folder}/.{name}", f"{folder}/{QUEUE_FILE}.{name}")  # noqa: PTH104
+    except OSError:
+        return False
+    return True
 
 
 def count_queued(root: str) -> int:
@@ -117,23 +136,25 @@ def has_queued(root: str) -> bool:
     return any(_queue_files(folder) for folder in _own_folders(root))
 
 
-def claim_queued(root: str) -> Iterator[tuple[list[QueuedStatements], str]]:
-    """Yield queued entries with the file that holds them until `done` is called.
+def claim_queued(root: str) -> Iterator[QueuedStatements]:
+    """Yield queued entries, each to one process only. An entry is deleted when the next one is requested."""
+    import fcntl  # hardly ever needed, and every hook loads this module
 
-    Each file is taken by one process only; if that process dies, the file is found again.
-
-    """
     for folder in _own_folders(root):
         for path in _queue_files(folder):
-            taken = f"{folder}/{QUEUE_FILE}.{os.getpid()}.{time.time_ns()}"
-            if _is_taken_by_other(path):
-                continue
             try:
-                os.rename(path, taken)  # noqa: PTH104
-                _wait_for_writers(taken)
+                handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             except OSError:
                 continue
-            yield [_parse_entry(line) for line in _read_lines(taken, _QUEUE_FIELDS)], taken
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when this process ends, however it ends
+                if os.path.exists(path):  # noqa: PTH110 -- otherwise another process has stored it
+                    yield from map(_parse_entry, _read_lines(path, _QUEUE_FIELDS))
+                    os.unlink(path)  # noqa: PTH108
+            except OSError:
+                continue
+            finally:
+                os.close(handle)
 
 
 def _parse_entry(line: dict[str, Any]) -> QueuedStatements:
@@ -175,52 +196,15 @@ def _tags(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _queue_files(folder: str) -> list[str]:
-    """Return the queue files, including those taken by another process."""
+    """Return the queued entries, oldest first."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return []
-    return [f"{folder}/{name}" for name in sorted(names) if name == QUEUE_FILE or name.startswith(f"{QUEUE_FILE}.")]
+    return [f"{folder}/{name}" for name in sorted(names) if name.startswith(QUEUE_FILE)]
 
 
-def _is_taken_by_other(path: str) -> bool:
-    """Return whether a running process has taken a file."""
-    holder = path.rpartition(f"/{QUEUE_FILE}")[2].strip(".").partition(".")[0]
-    if not holder.isdecimal() or int(holder) == os.getpid():
-        return False
-    try:
-        is_new = time.time() - os.stat(path).st_ctime < CLAIM_TIMEOUT_SECONDS  # noqa: PTH116
-        os.kill(int(holder), 0)
-    except PermissionError:
-        return is_new
-    except (OSError, OverflowError):
-        return False
-    return is_new
-
-
-def _wait_for_writers(path: str) -> None:
-    """Wait for processes that are writing to a file that was just renamed."""
-    import fcntl
-
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    finally:
-        os.close(handle)
-
-
-def delete_claimed(path: str) -> None:
-    """Delete a taken file once its content is stored."""
-    _unlink(path)
-
-
-def release_claimed(path: str) -> None:
-    """Return a taken file to the queue."""
-    try:
-        os.link(path, f"{os.path.dirname(path)}/{QUEUE_FILE}")  # noqa: PTH120
-        _unlink(path)
-    except OSError:
-        pass  # The queue has new entries or the disk is full; the file is found again once this process has ended.
+# --- files -------------------------------------------------------------------------
 
 
 def _folders(root: str) -> list[str]:
@@ -228,7 +212,6 @@ def _folders(root: str) -> list[str]:
 
     Not in the project: its content may come from somebody else, who would choose what we read and, with links, what we
     write.
-
     """
     default = state_path(root, "hooks")
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- only used if it belongs to the user
@@ -253,68 +236,42 @@ def _is_private(folder: str) -> bool:
     return True
 
 
-def _append(root: str, name: str, line: dict[str, Any], largest: int) -> bool:
-    # The leading newline separates this line from one that was cut off by a full disk.
-    data = b"\n" + json.dumps(line).encode() + b"\n"
+def _writable_folders(root: str) -> Iterator[str]:
+    """Yield the folders that can be created and belong to the user alone."""
     for folder in _folders(root):
         try:
-            for place in (os.path.dirname(folder), folder):  # noqa: PTH120 -- makedirs applies the mode to the last folder only
-                os.makedirs(place, mode=0o700, exist_ok=True)  # noqa: PTH103
-            path = f"{folder}/{name}"
-            if not _is_private(folder) or not _make_room(path, largest):
-                continue
-            if any(_try_append(path, data) for _ in range(MAX_APPEND_ATTEMPTS)):
-                return True
+            for path in (os.path.dirname(folder), folder):  # noqa: PTH120 -- makedirs applies the mode to the last only
+                os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
         except OSError:
             continue
-    return False
+        if _is_private(folder):
+            yield folder
 
 
-def _try_append(path: str, data: bytes) -> bool:
-    """Append to a file and return whether that succeeded; it fails if the file was just taken."""
-    import fcntl
-
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+def _write(path: str, data: bytes, flags: int) -> None:
+    """Write to a file durably, without following links: queued statements exist nowhere else."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | flags, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        is_written = _is_same_file(handle, path) and os.write(handle, data) == len(data)
-        if is_written:
-            os.fsync(handle)  # queued statements exist nowhere else
-        return is_written
+        if os.write(handle, data) < len(data):
+            raise OSError("The disk is full.")
+        os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _is_same_file(handle: int, path: str) -> bool:
-    """Return whether an open file is still the one at a path."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116
-    except FileNotFoundError:
-        return False
+def _drop_older_half(path: str) -> None:
+    """Drop the older half of a log that is too large."""
+    if _size(path) > MAX_ERRORS_BYTES:
+        recent = _read(path, 2 * MAX_ERRORS_BYTES)[-MAX_ERRORS_BYTES // 2 :].partition("\n")[2]
+        _write(f"{path}.new", recent.encode(), os.O_TRUNC)
+        os.replace(f"{path}.new", path)  # noqa: PTH105
 
 
-def _make_room(path: str, largest: int) -> bool:
-    """Return whether a file may grow. Errors lose their older half; queued statements are never dropped."""
+def _size(path: str) -> int:
     try:
-        size = os.path.getsize(path)  # noqa: PTH202
+        return os.path.getsize(path)  # noqa: PTH202
     except OSError:
-        return True
-    if size <= largest:
-        return True
-    if not path.endswith(ERRORS_FILE):
-        return False
-    with open(path, "rb") as file:  # noqa: PTH123
-        file.seek(size - largest // 2)
-        file.readline()
-        rest = file.read()
-    new = f"{path}.{os.getpid()}"
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        os.write(handle, rest)
-    finally:
-        os.close(handle)
-    os.replace(new, path)  # noqa: PTH105
-    return True
+        return 0
 
 
 def _read(path: str, most: int) -> str:
@@ -339,10 +296,3 @@ def _read_lines(path: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names):
             entries.append(entry)
     return entries
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)  # noqa: PTH108
-    except OSError:
-        pass

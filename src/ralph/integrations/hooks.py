@@ -8,8 +8,11 @@ hook. This runs before every prompt, so imports are kept to a minimum.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal and threading take milliseconds to load
+import _thread
 import json
 import os
+import select
 import sys
 import time
 from contextlib import suppress
@@ -121,8 +124,6 @@ class _Response:
     """Response on stdout, sent once, by the main thread or by the timer."""
 
     def __init__(self) -> None:
-        import _thread  # threading takes milliseconds to load
-
         self.envelope: dict[str, Any] = {}
         self.is_stored = False
         """Whether the content of the event is stored."""
@@ -139,9 +140,6 @@ class _Response:
         Signals wake the waiting thread, because the main thread may be blocked in a locked database.
 
         """
-        import _signal  # type: ignore[import-not-found]  # signal takes milliseconds to load
-        import select
-
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         _signal.set_wakeup_fd(write_end)
@@ -162,8 +160,6 @@ class _Response:
 
     def restore_signals(self) -> None:
         """Restore the previous signal handlers, in case the caller continues."""
-        import _signal
-
         for number, before in self._previous_handlers.items():
             _signal.signal(number, before)
         if self._previous_handlers:
@@ -429,15 +425,9 @@ def _store_queued(project: Project) -> None:
         return
     from ralph.memory.capture.statements import statement
 
-    for waiting, taken in hook_errors.claim_queued(project.directory):
-        try:
-            for one in waiting:
-                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.statements]
-                project.sessions.store_statements(one.session, one.agent, memories)
-        except BaseException:
-            hook_errors.release_claimed(taken)
-            raise
-        hook_errors.delete_claimed(taken)
+    for entry in hook_errors.claim_queued(project.directory):
+        memories = [statement(item.kind, item.title, item.body, item.tags, entry.at) for item in entry.statements]
+        project.sessions.store_statements(entry.session, entry.agent, memories)
 
 
 def _report_error(event: HookEvent | None, words: Sequence[str], error: Exception, response: _Response) -> None:

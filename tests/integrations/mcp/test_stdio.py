@@ -212,7 +212,7 @@ def test_the_handshake_is_over_before_anything_heavy_is_loaded(tmp_path: Path) -
         "heavy = ('apsw', 'psutil', 'ralph.project', 'ralph.store', 'http', 'asyncio', 'pathlib', 'yaml', 'rich')\n"
         "atexit.register(lambda: print(*[name for name in heavy if name in sys.modules], file=sys.stderr))\n"
         "sys.argv = ['ralph', 'mcp']\n"
-        "from ralph.entry import main\n"
+        "from ralph.__main__ import main\n"
         "main()\n"
     )
     line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}\n'

@@ -27,7 +27,8 @@ from ralph.integrations.setup.agents import (
 )
 from ralph.integrations.setup.backups import OriginalFile, OriginalFiles, content_digest
 from ralph.integrations.setup.connections import check_connections
-from ralph.integrations.setup.edits import JsonEdit, LinesEdit, is_our_hook, is_our_server
+from ralph.integrations.setup.edits import JsonEdit
+from ralph.integrations.setup.entries import FileHistory, is_our_hook, is_our_server
 from tests.integrations.setup.test_jsontext import INDENTS, VALUES
 
 pytestmark = pytest.mark.storeless
@@ -275,7 +276,7 @@ def test_opencode_gets_a_plugin_that_calls_this_program(here: Path, wish: Callab
 
 @pytest.mark.parametrize(
     "words",
-    [("/x/ralph",), ("/x y/ralph",), ("/usr/bin/python3", "-m", "ralph"), ("/usr/bin/python3", "-P", "-m", "ralph")],
+    [("/x/ralph",), ("/x y/ralph",), ("/usr/bin/python3", "-P", "-m", "ralph")],
 )
 @pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_what_setup_writes_is_known_again_whatever_starts_the_program(
@@ -368,9 +369,9 @@ def test_from_a_file_that_a_person_changed_since_only_ours_is_taken_out(
     edit = edit_of(agent, name)
     before = json.dumps(value, indent=indent).encode()
 
-    written = json.loads(edit.with_entries(before, force=False, was_written=False))
+    written = json.loads(edit.with_entries(before))
     changed = json.dumps({"theirs": later, **written}, indent=indent).encode()
-    stripped = edit.without_entries(changed, before)
+    stripped = edit.without_entries(changed, FileHistory(original=before, is_known=True))
 
     assert stripped is not None
     left = json.loads(stripped)
@@ -462,24 +463,6 @@ def test_a_table_of_codex_is_renewed_with_what_a_person_added_and_goes_alone(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        f'mcp_servers = {{ ralph = {{ command = "{PROGRAM}", args = ["mcp"] }} }}\n',
-        'mcp_servers = { other = { url = "u" } }\n',
-    ],
-)
-def test_tables_in_a_form_that_cannot_be_changed_are_left_alone(
-    text: str, here: Path, wish: Callable[..., SetupOptions]
-) -> None:
-    settings = put(here, ".codex/config.toml", text)
-
-    with pytest.raises(UsageError, match=r"Edit .* yourself"):
-        plan_setup("codex", wish())
-
-    assert settings.read_text() == text
-
-
-@pytest.mark.parametrize(
     ("agent", "name", "text"),
     [
         ("claude", ".mcp.json", '{"mcpServers": {"ralph": {"command": "other-ralph"}}}'),
@@ -550,7 +533,7 @@ def test_links_and_permissions_stay(here: Path, tmp_path: Path, wish: Callable[.
     written = real.read_text()
     apply_plan(plan_removal("gemini", wish()))
 
-    assert plan.notes == (f".gemini/settings.json is a symbolic link to {real}.",)
+    assert plan.notes == (f".gemini/settings.json is behind a symbolic link out of the project: {real}.",)
     assert (is_link, mode) == (True, 0o640)
     assert PROGRAM in written
     assert (here / ".gemini/settings.json").is_symlink()
@@ -765,9 +748,7 @@ def test_projects_in_one_repository_do_not_take_away_each_others_lines(tmp_path:
     assert exclude.read_text() == "*.mine\n"
 
 
-@pytest.mark.parametrize(
-    "name", ["app[1]", "a b ", "#x", "!x", " x", "st*r", "wh?t", "back\\slash", "new\nline", "\udcff"]
-)
+@pytest.mark.parametrize("name", ["app[1]", "a b ", "#x", "!x", " x", "st*r", "wh?t", "back\\slash"])
 def test_whatever_a_folder_is_called_its_files_stay_out_of_git(name: str, tmp_path: Path) -> None:
     [wish] = in_one_repository(tmp_path, name)
     put(tmp_path / "all", "app1/.mcp.json", "{}")
@@ -775,25 +756,6 @@ def test_whatever_a_folder_is_called_its_files_stay_out_of_git(name: str, tmp_pa
     apply_plan(plan_setup("claude", wish))
 
     assert seen_by_git(tmp_path / "all") == {b"app1/.mcp.json"}
-
-
-def test_lines_under_the_heading_that_projects_shared_are_renewed_and_those_of_others_stay() -> None:
-    edit = LinesEdit(
-        path=Path("x"),
-        heading="# new /b/",
-        lines=("/b/x",),
-        description="",
-        old_heading="# old",
-        old_lines=("/b/x", "/b/y"),
-    )
-
-    mixed = edit.with_entries(b"mine\n# old\n/a/x\n/b/x\nlast\n", force=False, was_written=False)
-    alone = edit.with_entries(b"mine\n# old\n/b/x\n/b/y\n", force=False, was_written=False)
-
-    assert mixed == b"mine\n# old\n/a/x\nlast\n# new /b/\n/b/x\n"
-    assert alone == b"mine\n# new /b/\n/b/x\n"
-    assert edit.with_entries(mixed, force=False, was_written=False) == mixed
-    assert edit.without_entries(mixed, b"") == b"mine\n# old\n/a/x\nlast\n"
 
 
 # --- what people wrote is theirs --------------------------------------------------------------
@@ -916,23 +878,6 @@ def test_a_program_in_the_directory_is_not_run_in_our_place(here: Path, wish: Ca
     assert json.loads(hook.stdout) == {}
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
-def test_entries_that_could_run_a_program_of_the_directory_are_renewed(
-    agent: str, here: Path, wish: Callable[..., SetupOptions]
-) -> None:
-    old, new = ("/x/python", "-m", "ralph"), ("/x/python", "-P", "-m", "ralph")
-    apply_plan(plan_setup(agent, replace(wish(), program=new)))
-    wanted = {name: content for name, content in contents(here).items() if ".ralph" not in name}
-    apply_plan(plan_removal(agent, wish()))
-
-    apply_plan(plan_setup(agent, replace(wish(), program=old)))
-    if agent != "opencode":  # without what was kept, its plugin might be somebody's
-        OriginalFiles(here / ".ralph/setup", agent).write({})
-    apply_plan(plan_setup(agent, replace(wish(), program=new)))
-
-    assert {name: content for name, content in contents(here).items() if ".ralph" not in name} == wanted
-
-
 @pytest.mark.parametrize("what", ["zero", "pipe", "large"])
 @pytest.mark.parametrize(("agent", "name"), [("claude", ".mcp.json"), ("codex", ".codex/config.toml")])
 def test_what_is_no_file_of_settings_is_refused_at_once(
@@ -968,48 +913,6 @@ def test_hooks_without_a_list_are_refused_and_uninstall_leaves_them(
     assert path.read_bytes() == before
 
 
-def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Callable[..., SetupOptions]) -> None:
-    for agent in EDITS_BY_AGENT:
-        with pytest.raises(UsageError, match="not valid UTF-8"):
-            plan_setup(agent, wish(path="/opt/\udcff/ralph"))
-        plan_removal(agent, wish(path="/opt/\udcff/ralph"))
-
-
-@pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])
-def test_without_a_home_nothing_is_done_for_all_projects(home: dict[str, str], here: Path) -> None:
-    for plan in (plan_setup, plan_removal):
-        with pytest.raises(UsageError, match="HOME is not an absolute path"):
-            plan("claude", setup_options(None, environment=home, words=(PROGRAM,)))
-
-    assert plan_setup("claude", setup_options(here, environment=home, words=(PROGRAM,))).changes
-
-
-def test_half_a_character_in_what_a_person_added_is_kept(here: Path, wish: Callable[..., SetupOptions]) -> None:
-    apply_plan(plan_setup("gemini", wish(path="/old/ralph")))
-    path = here / ".gemini/settings.json"
-    path.write_text(path.read_text().replace('"trust"', '"mine": "\\ud800", "trust"'))
-
-    apply_plan(plan_setup("gemini", wish()))
-
-    assert loaded(path)["mcpServers"]["ralph"]["mine"] == "\ud800"
-
-
-def test_other_names_of_a_file_go_on_to_be_that_file(here: Path, wish: Callable[..., SetupOptions]) -> None:
-    path = put(here, ".gemini/settings.json", '{"a": 1, "long": "                                          "}')
-    other = here / "other"
-    other.hardlink_to(path)
-    before = path.read_bytes()
-
-    apply_plan(plan_setup("gemini", wish()))
-    is_same, written = path.samefile(other), other.read_text()
-    apply_plan(plan_removal("gemini", wish()))
-
-    assert is_same
-    assert PROGRAM in written
-    assert path.samefile(other)
-    assert other.read_bytes() == before
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_file_stays_its_owners(here: Path, wish: Callable[..., SetupOptions]) -> None:
     path = put(here, ".gemini/settings.json", "{}")
@@ -1031,4 +934,4 @@ def test_a_folder_that_is_a_link_is_named(here: Path, tmp_path: Path, wish: Call
     apply_plan(plan)
     back = plan_removal("gemini", wish())
 
-    assert plan.notes == back.notes == (f".gemini is a symbolic link to {elsewhere}.",)
+    assert [str(elsewhere) in note for note in (*plan.notes, *back.notes)] == [True] * 4

@@ -1,6 +1,6 @@
 """Settings of each supported agent: files, hook events, MCP servers and skills.
 
-To add an agent, add a function here and an entry in `EDITS_BY_AGENT`. docs/setup.md lists the versions this was tested with.
+To add an agent, add a function here and an entry in `EDITS_BY_AGENT`. docs/setup.md lists the tested versions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pathlib import Path
 
 from ralph.core import skill
 from ralph.core.records import record, replace
-from ralph.integrations.setup.edits import FileEdit, JsonEdit, TomlEdit
+from ralph.integrations.setup.edits import JsonEdit, TomlEdit
+from ralph.integrations.setup.text_edits import FileEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ralph.integrations.setup.edits import Edit
+    from ralph.integrations.setup.text_edits import Edit
 
 HOOK_TIMEOUT_SECONDS = 10
 """Timeout of a hook, in seconds. `ralph hook` always answers within 8."""
@@ -110,16 +111,16 @@ def _skill(folder: Path) -> FileEdit:
     )
 
 
-def _claude(wish: SetupOptions) -> list[Edit]:
-    hooks = wish.hook_entries("claude", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
+def _claude(options: SetupOptions) -> list[Edit]:
+    hooks = options.hook_entries("claude", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
     # Without this permission, Claude Code asks before each tool call and denies it in headless mode.
     words: dict[tuple[str, ...], str] = {("permissions", "allow"): "mcp__ralph"}
-    if wish.root is None:
-        folder = wish.user_directory("CLAUDE_CONFIG_DIR", ".claude")
-        servers = (folder if wish.environment.get("CLAUDE_CONFIG_DIR") else wish.home) / ".claude.json"
+    if options.root is None:
+        folder = options.user_directory("CLAUDE_CONFIG_DIR", ".claude")
+        servers = (folder if options.environment.get("CLAUDE_CONFIG_DIR") else options.home) / ".claude.json"
         settings = folder / "settings.json"
     else:
-        folder, servers = wish.root / ".claude", wish.root / ".mcp.json"
+        folder, servers = options.root / ".claude", options.root / ".mcp.json"
         settings = folder / "settings.local.json"
         # Claude Code asks before it starts a server from .mcp.json. Running setup counts as approval.
         words[("enabledMcpjsonServers",)] = "ralph"
@@ -129,60 +130,60 @@ def _claude(wish: SetupOptions) -> list[Edit]:
             agent="claude",
             hooks=hooks,
             list_items=words,
-            with_list_items=wish.with_server,
+            with_list_items=options.with_server,
             description_without_items=_describe(hooks),
-            description=_describe(hooks, "allow the tools of the MCP server ralph" if wish.with_server else ""),
+            description=_describe(hooks, "allow the tools of the MCP server ralph" if options.with_server else ""),
         ),
         JsonEdit(
             path=servers,
             agent="claude",
             servers_key="mcpServers",
-            server=wish.server_entry(),
-            with_server=wish.with_server,
+            server=options.server_entry(),
+            with_server=options.with_server,
             description="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
 
 
-def _codex(wish: SetupOptions) -> list[Edit]:
-    hooks = wish.hook_entries("codex", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
+def _codex(options: SetupOptions) -> list[Edit]:
+    hooks = options.hook_entries("codex", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
     if hooks:
         hooks["SessionEnd"]["timeout"] = CODEX_SESSION_END_TIMEOUT_SECONDS
-    folder = wish.root / ".codex" if wish.root else wish.user_directory("CODEX_HOME", ".codex")
+    folder = options.root / ".codex" if options.root else options.user_directory("CODEX_HOME", ".codex")
     return [
         JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, description=_describe(hooks)),
         TomlEdit(
             path=folder / "config.toml",
-            server=wish.server_entry(env_vars=list(SERVER_ENV_VARIABLES)),
-            is_wanted=wish.with_server,
+            server=options.server_entry(env_vars=list(SERVER_ENV_VARIABLES)),
+            is_wanted=options.with_server,
             description="add the MCP server ralph",
         ),
-        _skill((wish.root or wish.home) / ".agents" / "skills"),
+        _skill((options.root or options.home) / ".agents" / "skills"),
     ]
 
 
-def _gemini(wish: SetupOptions) -> list[Edit]:
-    hooks = wish.hook_entries("gemini", _GEMINI, HOOK_TIMEOUT_SECONDS * 1000, name="ralph", type="command")
-    folder = (wish.root or wish.user_directory("GEMINI_CLI_HOME", "")) / ".gemini"
+def _gemini(options: SetupOptions) -> list[Edit]:
+    hooks = options.hook_entries("gemini", _GEMINI, HOOK_TIMEOUT_SECONDS * 1000, name="ralph", type="command")
+    folder = (options.root or options.user_directory("GEMINI_CLI_HOME", "")) / ".gemini"
     settings = JsonEdit(
         path=folder / "settings.json",
         agent="gemini",
         hooks=hooks,
         servers_key="mcpServers",
-        with_server=wish.with_server,
+        with_server=options.with_server,
         # Without trust, Gemini asks before each tool call and omits the tools in headless mode.
-        server=wish.server_entry(trust=True),
-        description=_describe(hooks, "add the MCP server ralph and trust its tools" if wish.with_server else ""),
+        server=options.server_entry(trust=True),
+        description=_describe(hooks, "add the MCP server ralph and trust its tools" if options.with_server else ""),
     )
     return [settings, _skill(folder / "skills")]
 
 
-def _cursor(wish: SetupOptions) -> list[Edit]:
-    hooks = wish.hook_entries("cursor", _CURSOR, HOOK_TIMEOUT_SECONDS)
-    folder = (wish.root or wish.home) / ".cursor"
+def _cursor(options: SetupOptions) -> list[Edit]:
+    hooks = options.hook_entries("cursor", _CURSOR, HOOK_TIMEOUT_SECONDS)
+    folder = (options.root or options.home) / ".cursor"
     # The working directory of MCP servers is undefined in Cursor, but it substitutes the workspace folder.
-    server = wish.server_entry("-C", "${workspaceFolder}") if wish.root else wish.server_entry()
+    server = options.server_entry("-C", "${workspaceFolder}") if options.root else options.server_entry()
     return [
         JsonEdit(
             path=folder / "hooks.json",
@@ -197,20 +198,20 @@ def _cursor(wish: SetupOptions) -> list[Edit]:
             agent="cursor",
             servers_key="mcpServers",
             server=server,
-            with_server=wish.with_server,
+            with_server=options.with_server,
             description="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
 
 
-def _opencode(wish: SetupOptions) -> list[Edit]:
-    if wish.root:
-        folder = wish.root / ".opencode"
-        config = next((wish.root / name for name in OPENCODE_CONFIG_NAMES if (wish.root / name).exists()), None)
-        config = config or wish.root / OPENCODE_CONFIG_NAMES[0]
+def _opencode(options: SetupOptions) -> list[Edit]:
+    if options.root:
+        folder = options.root / ".opencode"
+        config = next((options.root / name for name in OPENCODE_CONFIG_NAMES if (options.root / name).exists()), None)
+        config = config or options.root / OPENCODE_CONFIG_NAMES[0]
     else:
-        folder = wish.user_directory("XDG_CONFIG_HOME", ".config") / "opencode"
+        folder = options.user_directory("XDG_CONFIG_HOME", ".config") / "opencode"
         config = next(
             (folder / name for name in OPENCODE_CONFIG_NAMES[:2] if (folder / name).exists()), folder / "opencode.json"
         )
@@ -219,17 +220,17 @@ def _opencode(wish: SetupOptions) -> list[Edit]:
             path=config,
             agent="opencode",
             servers_key="mcp",
-            server={"type": "local", "command": [*wish.program, "mcp"], "enabled": True},
-            with_server=wish.with_server,
+            server={"type": "local", "command": [*options.program, "mcp"], "enabled": True},
+            with_server=options.with_server,
             description="add the MCP server ralph",
         ),
     ]
     template = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
-    written = template.replace("__PROGRAM__", json.dumps(list(wish.program), ensure_ascii=False))
+    written = template.replace("__PROGRAM__", json.dumps(list(options.program), ensure_ascii=False))
     plugin = FileEdit(
         path=folder / "plugin" / "ralph.js",
-        content=written.encode(errors="surrogateescape"),
-        is_wanted=wish.with_hooks,
+        content=written.encode(),
+        is_wanted=options.with_hooks,
         description="add the plugin that calls the hooks",
         is_private=True,
     )
@@ -256,17 +257,22 @@ EXTRA_INSTRUCTIONS = {
 """Additional instructions after setup, by agent."""
 
 
-def file_edits(agent: str, wish: SetupOptions) -> list[Edit]:
+def display_name(path: Path, options: SetupOptions) -> str:
+    """Return a path as it is shown to the user: relative to the project if it is inside."""
+    return str(path.relative_to(options.root) if options.root and path.is_relative_to(options.root) else path)
+
+
+def file_edits(agent: str, options: SetupOptions) -> list[Edit]:
     """Return the file edits that connect an agent."""
-    return EDITS_BY_AGENT[agent](wish)
+    return EDITS_BY_AGENT[agent](options)
 
 
-def all_file_edits(agent: str, wish: SetupOptions) -> list[Edit]:
+def all_file_edits(agent: str, options: SetupOptions) -> list[Edit]:
     """Return edits of all files that setup may have written for an agent."""
-    edits = file_edits(agent, wish)
+    edits = file_edits(agent, options)
     first = edits[0]
     if agent == "opencode" and isinstance(first, JsonEdit):
-        folder = wish.root or first.path.parent
+        folder = options.root or first.path.parent
         others = [folder / name for name in OPENCODE_CONFIG_NAMES if folder / name != first.path]
         edits += [replace(first, path=path) for path in others]
     return edits

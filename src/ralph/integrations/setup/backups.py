@@ -9,10 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 
 from ralph.core.errors import UsageError
-from ralph.core.files import sync_folder
+from ralph.core.files import write_atomically
 from ralph.core.records import record
 from ralph.integrations.setup.reading import read_settings_file
 
@@ -89,27 +88,11 @@ class OriginalFiles:
             }
             for path, original in originals.items()
         }
-        self._replace_file(json.dumps(text, indent=1).encode())
-
-    def _replace_file(self, content: bytes) -> None:
-        """Replace the record atomically, readable only by its owner."""
-        temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}.{os.urandom(3).hex()}.new")
-        try:
-            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._file)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(self._folder)
+        write_atomically(self._file, json.dumps(text, indent=1).encode())
+        self._file.chmod(0o600)
 
     def _remove(self) -> None:
         self._file.unlink(missing_ok=True)
-        if self._folder.is_dir():
-            for leftover in self._folder.glob(f".{self._file.name}.*.new"):  # left by a killed process
-                leftover.unlink(missing_ok=True)
         if self._folder.is_dir() and [entry.name for entry in self._folder.iterdir()] in ([], [GITIGNORE_NAME]):
             (self._folder / GITIGNORE_NAME).unlink(missing_ok=True)
             self._folder.rmdir()

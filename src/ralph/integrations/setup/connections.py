@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import shlex
+from shutil import which
 from typing import Any
 
 from ralph.core.errors import RalphError
 from ralph.core.records import replace
 from ralph.integrations.doctor import Finding
 from ralph.integrations.setup import originals_for, setup_options
-from ralph.integrations.setup.agents import EDITS_BY_AGENT, PROGRAM_NAMES, all_file_edits, file_edits
-from ralph.integrations.setup.edits import FileEdit, JsonEdit, OurEntries
+from ralph.integrations.setup.agents import EDITS_BY_AGENT, PROGRAM_NAMES, all_file_edits, display_name, file_edits
+from ralph.integrations.setup.edits import JsonEdit
+from ralph.integrations.setup.entries import OurEntries
+from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
 from ralph.integrations.setup.reading import read_settings_file
+from ralph.integrations.setup.text_edits import FileEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.integrations.setup.agents import SetupOptions
-    from ralph.integrations.setup.edits import Edit
+    from ralph.integrations.setup.text_edits import Edit
 
 AGENTS_WITHOUT_COMMAND = ("cursor",)
 """Agents whose program need not be in the PATH, because it is started from a menu."""
@@ -34,22 +38,22 @@ def check_connections(root: Path, environment: Mapping[str, str] = os.environ) -
     here = setup_options(root, environment=environment)
     found: list[Finding] = []
     for agent in EDITS_BY_AGENT:
-        for wish in (here, replace(here, root=None)):
+        for options in (here, replace(here, root=None)):
             try:
-                found += _check_connection(agent, wish, root)
+                found += _check_connection(agent, options, root)
             except RalphError as error:
                 says = str(error).removesuffix(" Nothing was changed.")
-                mend = f"fix or remove that file, then run: {_command(agent, wish)}"
+                mend = f"fix or remove that file, then run: {_command(agent, options)}"
                 found.append(Finding(about=agent, is_fine=False, says=says, mend=mend))
     return found
 
 
-def _check_connection(agent: str, wish: SetupOptions, root: Path) -> Iterator[Finding]:
-    kept = originals_for(agent, wish)
-    known, damage = kept.read(), kept.damage_message
+def _check_connection(agent: str, options: SetupOptions, root: Path) -> Iterator[Finding]:
+    store = originals_for(agent, options)
+    known, damage = store.read(), store.damage_message
     places = [
-        (edit, _display_name(edit, wish), _find_entries(edit, is_known=bool(known)))
-        for edit in all_file_edits(agent, wish)
+        (edit, display_name(edit.path, options), _find_entries(edit, is_known=bool(known)))
+        for edit in all_file_edits(agent, options)
     ]
     hooks = [one for _, _, found in places for one in found.hooks]
     server = next((found.server for _, _, found in places if found.server), ())
@@ -58,22 +62,24 @@ def _check_connection(agent: str, wish: SetupOptions, root: Path) -> Iterator[Fi
     problems = [
         *filter(None, [damage.removesuffix(".")]),
         *_missing_entries([name for _, name, found in places if name in known and not found]),
-        *_missing_hooks(agent, wish, hooks),
-        *_missing_programs(hooks, server, wish.environment),
+        *_missing_hooks(agent, options, hooks),
+        *_missing_programs(hooks, server, options.environment),
     ]
-    mend = _command(agent, wish)
+    mend = _command(agent, options)
     for says in problems:
         # A bare name was written by a person, and setup only replaces it with --force.
         is_by_hand = bool(server) and os.sep not in str(server[0]) and says.startswith("its MCP server starts")
         yield Finding(about=agent, is_fine=False, says=says, mend=f"{mend} --force" if is_by_hand else mend)
-    off = list(_disabled_hooks(agent, replace(wish, root=root))) if hooks else []
+    off = list(_disabled_hooks(agent, replace(options, root=root))) if hooks else []
     for says, how in off:
         yield Finding(about=agent, is_fine=False, says=says, mend=how)
     if not problems and not off:
         skill = any(isinstance(edit, FileEdit) and edit.is_prose and found for edit, _, found in places)
         parts = [_count_hooks(agent, hooks), "MCP server" if server else "", "skill" if skill else ""]
-        where = "connected" if wish.root else "connected for all your projects"
-        says = f"{where}: {', '.join(filter(None, parts)) or 'nothing'}{_missing_agent_note(agent, wish.environment)}"
+        where = "connected" if options.root else "connected for all your projects"
+        says = (
+            f"{where}: {', '.join(filter(None, parts)) or 'nothing'}{_missing_agent_note(agent, options.environment)}"
+        )
         yield Finding(about=agent, is_fine=True, says=says)
 
 
@@ -87,13 +93,8 @@ def _find_entries(edit: Edit, *, is_known: bool) -> OurEntries:
         return OurEntries()  # problems in files that setup never wrote are not ours to report
 
 
-def _display_name(edit: Edit, wish: SetupOptions) -> str:
-    is_inside = wish.root and edit.path.is_relative_to(wish.root)
-    return str(edit.path.relative_to(wish.root)) if wish.root and is_inside else str(edit.path)
-
-
-def _command(agent: str, wish: SetupOptions) -> str:
-    return f"ralph setup {agent}" if wish.root else f"ralph setup {agent} --user"
+def _command(agent: str, options: SetupOptions) -> str:
+    return f"ralph setup {agent}" if options.root else f"ralph setup {agent} --user"
 
 
 def _missing_entries(names: list[str]) -> Iterator[str]:
@@ -108,8 +109,8 @@ def _count_hooks(agent: str, hooks: list[str]) -> str:
     return "plugin" if agent == "opencode" else f"{len(hooks)} hook{'s' * (len(hooks) > 1)}"
 
 
-def _missing_hooks(agent: str, wish: SetupOptions, hooks: list[str]) -> Iterator[str]:
-    expected = sum(len(edit.hooks) for edit in file_edits(agent, wish) if isinstance(edit, JsonEdit))
+def _missing_hooks(agent: str, options: SetupOptions, hooks: list[str]) -> Iterator[str]:
+    expected = sum(len(edit.hooks) for edit in file_edits(agent, options) if isinstance(edit, JsonEdit))
     if 0 < len(hooks) < expected:
         yield f"only {len(hooks)} of its {expected} hooks are installed"
 
@@ -133,8 +134,6 @@ def _program_of(command: str) -> str:
 
 
 def _is_runnable(command: str, environment: Mapping[str, str]) -> bool:
-    from shutil import which
-
     return which(command, path=environment.get("PATH", "")) is not None
 
 
@@ -147,22 +146,22 @@ def _missing_agent_note(agent: str, environment: Mapping[str, str]) -> str:
 # --- disabled hooks ------------------------------------------------------------------------
 
 
-def _disabled_hooks(agent: str, wish: SetupOptions) -> Iterator[tuple[str, str]]:
-    """Yield the settings that disable our hooks, and how to fix them. `wish.root` is the current project."""
+def _disabled_hooks(agent: str, options: SetupOptions) -> Iterator[tuple[str, str]]:
+    """Yield the settings that disable our hooks, and how to fix them. `options.root` is the current project."""
     if agent == "claude":
-        yield from _disabled_in_claude(wish)
+        yield from _disabled_in_claude(options)
     elif agent == "gemini":
-        yield from _disabled_in_gemini(wish)
+        yield from _disabled_in_gemini(options)
 
 
-def _disabled_in_claude(wish: SetupOptions) -> Iterator[tuple[str, str]]:
-    assert wish.root
-    folder = wish.root / ".claude"
+def _disabled_in_claude(options: SetupOptions) -> Iterator[tuple[str, str]]:
+    assert options.root
+    folder = options.root / ".claude"
     # The first file with this setting takes precedence.
     for path in (
         folder / "settings.local.json",
         folder / "settings.json",
-        wish.user_directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+        options.user_directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
     ):
         value = _settings(path).get("disableAllHooks")
         if value is not None:
@@ -171,9 +170,11 @@ def _disabled_in_claude(wish: SetupOptions) -> Iterator[tuple[str, str]]:
             return
 
 
-def _disabled_in_gemini(wish: SetupOptions) -> Iterator[tuple[str, str]]:
-    assert wish.root
-    paths = [folder / ".gemini" / "settings.json" for folder in (wish.root, wish.user_directory("GEMINI_CLI_HOME", ""))]
+def _disabled_in_gemini(options: SetupOptions) -> Iterator[tuple[str, str]]:
+    assert options.root
+    paths = [
+        folder / ".gemini" / "settings.json" for folder in (options.root, options.user_directory("GEMINI_CLI_HOME", ""))
+    ]
     switches = [(path, found) for path in paths if isinstance(found := _settings(path).get("hooksConfig"), dict)]
     decisive = next(((path, found) for path, found in switches if "enabled" in found), None)
     if decisive and decisive[1]["enabled"] is False:
@@ -185,8 +186,6 @@ def _disabled_in_gemini(wish: SetupOptions) -> Iterator[tuple[str, str]]:
 
 def _settings(path: Path) -> dict[str, Any]:
     """Return the content of a settings file; empty if it is invalid, which its agent reports itself."""
-    from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
-
     try:
         found = read_settings_file(path)
         value = JsonText((found[0] if found else b"{}").decode("utf-8-sig")).value

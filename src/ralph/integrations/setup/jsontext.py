@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 200
 """Maximum nesting depth."""
-MAX_VALUES = 100_000
-"""Maximum number of values in a text."""
 _WHITESPACE = re.compile(r"[ \t\r\n]*")
 _WHITESPACE_AND_COMMENTS = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
@@ -69,6 +67,32 @@ class JsonText:
         """Return the value at a path, or None if there is none."""
         node = self._find(path)
         return node.value if node else None
+
+    def updated(self, value: Any) -> JsonText:
+        """Return a copy with this value. Only what differs is rewritten."""
+        return self._updated((), self.value, value)
+
+    def _updated(self, path: Path, old: Any, new: Any) -> JsonText:
+        if old == new:
+            return self
+        text = self
+        if isinstance(old, dict) and isinstance(new, dict):
+            for key in [key for key in old if key not in new]:
+                text = text.without((*path, key))
+            for key, value in new.items():
+                place = (*path, key)
+                text = text._updated(place, old[key], value) if key in old else text.with_value(place, value)
+            return text
+        if isinstance(old, list) and isinstance(new, list):
+            kept = _kept_items(old, new)
+            for index in [index for index in reversed(range(len(old))) if index not in kept]:
+                text = text.without((*path, index))
+            for index, source in enumerate(kept):
+                text = text._updated((*path, index), old[source], new[index])
+            for index in range(len(kept), len(new)):
+                text = text.with_value((*path, index), new[index])
+            return text
+        return self.with_value(path, new)
 
     def with_value(self, path: Path, value: Any) -> JsonText:
         """Return a copy with a value replaced, or appended to its object or list.
@@ -152,8 +176,6 @@ class JsonText:
 
     def _format(self, value: Any, indent: str, *, is_compact: bool) -> str:
         written = json.dumps(value, ensure_ascii=False, indent=None if is_compact else self._unit)
-        if not is_encodable(written):  # a lone surrogate, which must be escaped
-            written = json.dumps(value, indent=None if is_compact else self._unit)
         if is_compact:
             return written
         lines = written.split("\n")
@@ -191,13 +213,15 @@ class JsonText:
         return JsonText("".join([*pieces, self.text[done:]]))
 
 
-def is_encodable(text: str) -> bool:
-    """Return whether a text can be encoded as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _kept_items(old: list[Any], new: list[Any]) -> list[int]:
+    """Return the indexes of items that are kept, perhaps changed: all of them, or those that equal the new ones."""
+    if len(new) >= len(old):
+        return list(range(len(old)))
+    kept: list[int] = []
+    for index, item in enumerate(old):
+        if len(kept) < len(new) and item == new[len(kept)]:
+            kept.append(index)
+    return kept if len(kept) == len(new) else list(range(len(new)))
 
 
 class _JsonParser:
@@ -206,10 +230,9 @@ class _JsonParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._values = 0
 
     def parse(self) -> JsonNode:
-        """Parse the parse text."""
+        """Parse the text."""
         self._skip()
         node = self._value(0)
         self._skip()
@@ -227,9 +250,6 @@ class _JsonParser:
     def _value(self, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
             raise self._error("nested too deeply")
-        self._values += 1
-        if self._values > MAX_VALUES:
-            raise self._error(f"more than {MAX_VALUES:,} values")
         start = self._at
         mark = self._text[start : start + 1]
         if mark in ("{", "["):

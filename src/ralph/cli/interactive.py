@@ -1,9 +1,13 @@
-"""Editing text in the user's editor."""
+"""Questions to a person at a terminal, and editing text in their editor."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from ralph.core.errors import RalphError, UsageError
 
@@ -13,13 +17,27 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def confirm(question: str, alternative: str) -> bool:
+    """Ask whether to proceed; anything but yes is a no. `alternative` says what to do without a terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"Confirmation needs a terminal. {alternative}", code="no-terminal")
+    if ask(f"{question} [y/N] ").lower() in ("y", "yes"):
+        return True
+    print("Nothing was changed.")
+    return False
+
+
+def ask(question: str, at_end: str = "") -> str:
+    """Return the answer to a question, or `at_end` at the end of the input."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        print()
+        return at_end
+
+
 def edit_text(text: str) -> str:
     """Open a text in the user's editor and return the edited text."""
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         command = shlex.split(editor)

@@ -1,0 +1,192 @@
+"""`ralph memory` actions on single memories: add, show, edit, delete, undo, share, history."""
+
+from __future__ import annotations
+
+from ralph.cli.interactive import edit_text, is_interactive
+from ralph.cli.memory_text import (
+    changed_fields,
+    print_confidence_history,
+    print_history,
+    print_markdown_entry,
+    print_memory,
+    print_origin,
+    print_why,
+)
+from ralph.cli.output import pluralize, print_json, printable, read_text_argument, undo_command
+from ralph.core.errors import UsageError
+from ralph.core.records import record_fields
+from ralph.formats.public_memory import public_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ralph.core.records import MemoryEvent
+    from ralph.project import Project
+
+
+MAX_UNDONE_SHOWN = 10
+"""Number of restored memories that `undo` lists."""
+
+
+def add(project: Project, args: argparse.Namespace) -> None:
+    """Add a memory."""
+    if (args.words is None) == (args.content is None):
+        raise UsageError("Pass the text of the memory exactly once: ralph memory add CONTENT")
+    result = project.memory.add(
+        read_text_argument(args.words if args.content is None else args.content),
+        type=args.kind,
+        title=args.title or "",
+        tags=args.tags,
+        files=args.files,
+        confidence=args.confidence,
+    )
+    memory = result.memory
+    if args.format == "json":
+        print_json(public_fields(memory))
+    elif args.format == "quiet":
+        print(memory.id)
+    elif result.what == "added":
+        print(f"📝 Memory stored: {memory.id}")
+    elif result.what == "revived":
+        print(f"📝 Memory restored: {memory.id}")
+    else:
+        print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")
+
+
+def show(project: Project, args: argparse.Namespace) -> None:
+    """Show a memory in full."""
+    view = project.memory.show(args.memory)
+    if args.format == "json":
+        extra = {
+            "confidence_now": view.confidence,
+            "links": dict(view.links),
+            "linked_from": [other.id for other in view.linked_from],
+            "shown_to": view.shown_to,
+        }
+        print_json(public_fields(view.memory) | extra)
+    elif args.format == "markdown":
+        print_markdown_entry(view.memory)
+    else:
+        print_memory(view)
+
+
+def edit(project: Project, args: argparse.Namespace) -> None:
+    """Edit a memory, by options or in an editor."""
+    changes = {name: getattr(args, name) for name in ("title", "tags", "files", "confidence")} | {"type": args.kind}
+    body = read_text_argument(args.content) if args.content is not None else None
+    if body is None and all(value is None for value in changes.values()):
+        body = _from_editor(project, args.memory)
+        if body is None:
+            print("Nothing was changed.")
+            return
+    memory = project.memory.edit(args.memory, content=body, why=args.why, **changes).memory
+    print(f"Memory updated: {memory.id}")
+    print(f"To undo: {undo_command(memory.id, args)}")
+
+
+def _from_editor(project: Project, id: str) -> str | None:
+    """Open the text of a memory in an editor. Return None if it was not changed."""
+    if not is_interactive():
+        raise UsageError("Nothing to change. Use --content, --title, --type, --tags, --files or --confidence.")
+    body = project.memory.show(id).memory.body
+    new_body = edit_text(body)
+    return new_body if new_body != body else None
+
+
+def confirm(project: Project, args: argparse.Namespace) -> None:
+    """Confirm that memories still hold."""
+    for before, _ in project.memory.confirm(*args.memory, why=args.why):
+        doubts = f", although {printable(before.stale)}" if before.stale else ""
+        print(f"✓ Memory confirmed: {before.id}{doubts}")
+
+
+def delete(project: Project, args: argparse.Namespace) -> None:
+    """Delete memories."""
+    deleted, change = project.memory.delete(*args.memory, why=args.why)
+    for memory in deleted:
+        print(f"🗑️  Memory deleted: {memory.id}")
+    print(f"To undo: {undo_command(deleted[0].id if len(deleted) == 1 else change, args)}")
+
+
+def undo(project: Project, args: argparse.Namespace) -> None:
+    """Undo changes of one memory, or one change of several."""
+    undone = project.memory.undo(args.memory, to=args.to, only=args.only)
+    for memory in undone[:MAX_UNDONE_SHOWN]:
+        print(f"Undone: {memory.id} is {memory.state}: {printable(memory.title)}")
+    if len(undone) > MAX_UNDONE_SHOWN:
+        print(f"… and {pluralize(len(undone) - MAX_UNDONE_SHOWN, 'more memory')}.")
+
+
+def share(project: Project, args: argparse.Namespace) -> None:
+    """Share memories with all projects in the database."""
+    messages = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Shared memory updated"}
+    for result in project.memory.sharing.share(*args.memory):
+        print(f"{messages.get(result.what, 'Already shared')}: {result.memory.id}")
+    print("Other projects in this database receive it with their next command. To undo: ralph memory unshare ID")
+
+
+def unshare(project: Project, args: argparse.Namespace) -> None:
+    """Stop sharing memories."""
+    for memory in project.memory.sharing.unshare(*args.memory):
+        print(f"No longer shared: {memory.id}")
+
+
+def explain(project: Project, args: argparse.Namespace) -> None:
+    """Explain where a memory comes from, or how it scores for a task."""
+    if args.task:
+        found = project.prompts.explain(args.memory, args.task)
+        if args.format == "json":
+            print_json(
+                {
+                    "id": found.memory.id,
+                    "memory": public_fields(found.memory),
+                    "task_id": found.task_id,
+                    "is_shown": found.is_shown,
+                    "shown": found.is_shown,
+                    "reason": found.reason,
+                    "score": found.score,
+                    "because": dict(found.because),
+                    "rank": found.rank,
+                    "ranked": found.ranked,
+                }
+            )
+        else:
+            print_why(found)
+        return
+    view, events = project.memory.show(args.memory), project.memory.history(args.memory)
+    if args.format == "json":
+        print_json(
+            {
+                "memory": public_fields(view.memory),
+                "confidence_now": view.confidence,
+                "history": [event_fields(event) for event in events],
+                "shown_to": view.shown_to,
+            }
+        )
+    else:
+        print_origin(view, events)
+
+
+def history(project: Project, args: argparse.Namespace) -> None:
+    """Show the history of a memory, or its confidence over time."""
+    if args.confidence:
+        points = project.memory.confidence_over_time(args.memory)
+        if args.format == "json":
+            print_json(points)
+        else:
+            print_confidence_history(points)
+        return
+    events = project.memory.history(args.memory)
+    if args.format == "json":
+        print_json([event_fields(event) for event in events])
+    else:
+        print_history(events)
+
+
+def event_fields(event: MemoryEvent) -> dict[str, object]:
+    """Return the fields of an event for JSON output."""
+    changed = {name: {"was": was, "became": became} for name, (was, became) in changed_fields(event).items()}
+    return {name: value for name, value in record_fields(event).items() if name not in ("was", "became")} | {
+        "changed": changed
+    }

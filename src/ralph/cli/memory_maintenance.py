@@ -1,0 +1,93 @@
+"""`ralph memory` actions on all memories: clean up, consolidate, verify, embed, statistics."""
+
+from __future__ import annotations
+
+import sys
+
+from ralph.cli.memory_text import print_stats, summary_line
+from ralph.cli.output import pluralize, print_json, print_table, printable, undo_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ralph.memory.maintenance import Removal
+    from ralph.project import Project
+
+
+def init(project: Project, args: argparse.Namespace) -> None:
+    """Create the Markdown file of the memories."""
+    print(f"Memories file created: {project.files.create(force=args.force)}")
+
+
+def cleanup(project: Project, args: argparse.Namespace) -> None:
+    """Delete memories that are old, unused or of low confidence."""
+    removal = project.memory.maintenance.cleanup(
+        min_confidence=args.min_confidence,
+        older_than_days=args.older_than,
+        unused=args.unused,
+        yes=args.yes,
+        dry_run=args.dry_run,
+    )
+    _print_removal(removal, args, "deleted", "Nothing to clean up.")
+
+
+def clear(project: Project, args: argparse.Namespace) -> None:
+    """Delete all memories."""
+    _print_removal(project.memory.maintenance.clear(yes=args.yes), args, "deleted", "There are no memories.")
+
+
+def consolidate(project: Project, args: argparse.Namespace) -> None:
+    """Merge near-duplicate memories."""
+    removal = project.memory.maintenance.consolidate(yes=args.yes, dry_run=args.dry_run)
+    _print_removal(removal, args, "superseded", "Nothing to consolidate.")
+
+
+def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, nothing: str) -> None:
+    if not removal.removed:
+        print(nothing)
+        return
+    rows = [(memory.id, memory.kind, summary_line(memory)) for memory, _ in removal.removed]
+    print_table(("ID", "TYPE", "MEMORY"), rows, [[f"why: {why}"] for _, why in removal.removed])
+    count = f"{len(rows):,} of {pluralize(removal.present, 'memory')}"
+    if args.dry_run:
+        print(f"{count} would be {participle}. Nothing was changed.")
+    else:
+        print(f"{count} {participle}. To undo: {undo_command(removal.change_id, args)}")
+
+
+def embed(project: Project, args: argparse.Namespace) -> None:
+    """Compute the missing embeddings of memories."""
+
+    def show_progress(done: int) -> bool:
+        if sys.stderr.isatty():
+            print(f"\r{pluralize(done, 'memory')} ", end="", file=sys.stderr, flush=True)
+        return True
+
+    made = project.memory.maintenance.embed(show_progress)
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    up_to_date = "All memories have embeddings."
+    print(f"Computed {pluralize(made, 'embedding')}. {up_to_date}" if made else up_to_date)
+
+
+def verify(project: Project, args: argparse.Namespace) -> int:
+    """Check the stored memories for damage. Returns 1 if any is damaged."""
+    problems = project.memory.maintenance.verify()
+    if args.format == "json":
+        print_json(problems)
+    else:
+        print("\n".join(map(printable, problems)) or "✓ No damage found.")
+        if problems:
+            print("To restore an undamaged backup: ralph restore")
+            print("To repair a memory by hand: ralph memory edit ID --content TEXT")
+    return 1 if problems else 0
+
+
+def stats(project: Project, args: argparse.Namespace) -> None:
+    """Show statistics about the memories."""
+    found = project.memory.stats()
+    if args.format == "json":
+        print_json(found)
+    else:
+        print_stats(found)
