@@ -170,7 +170,7 @@ docs: $(VENV)/.dev ## Write docs/cli.md, docs/http.md and docs/configuration.md 
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra fuzz --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet --constraint requirements/run.txt -o requirements/fuzz.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 

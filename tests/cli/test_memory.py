@@ -326,8 +326,6 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     assert "--all" not in all_.out
 
 
-
-
 @pytest.mark.parametrize("query", ['"', "a OR (b", "* NEAR/2", "%_\\", "'; DROP TABLE memory", "é" * 500, "-", "AND"])
 def test_any_text_is_safe_as_a_query(ralph: Ralph, query: str) -> None:
     remember(ralph, "Docker first")

@@ -333,3 +333,80 @@ def test_a_narrow_table_leaves_columns_out_before_a_title_gets_short(here: Path)
         id = remember(project.store, a_memory(said, "Body", kind="architecture", wins=9, uses=9)).id
 
     assert f"{id}  9     0       The parser wants tabs in…" in seen_at(60, here, "memory")
+
+
+@pytest.mark.parametrize("subject", ["", *SUBJECTS])
+def test_plots_are_written_as_png_and_svg(here: Path, ralph: Ralph, subject: str) -> None:
+    work(here)
+    png, svg = here / "plot.png", here / "plot.SVG"
+
+    ran = ralph(*filter(None, [subject]), "--plot", str(png))
+    told = ralph(*filter(None, [subject]), "--plot", str(svg), "--format", "json")
+
+    assert ran.code == told.code == 0, ran.err
+    assert ran.out.endswith(f"Plot written: {png}\n")
+    assert told.json
+    assert png.read_bytes().startswith(PNG)
+    assert svg.read_text().startswith("<?xml")
+    assert sorted(file.name for file in here.glob("*plot*")) == ["plot.SVG", "plot.png"]
+
+
+def test_a_plot_says_so_when_there_is_not_enough(here: Path, ralph: Ralph) -> None:
+    work(here, holdout=0.0, cost_usd=0.0)
+
+    ran = ralph("--plot", str(here / "all.svg"))
+
+    assert ran.code == 0, ran.err
+    assert (here / "all.svg").exists()
+
+
+@pytest.mark.parametrize("words", [(), *((subject,) for subject in SUBJECTS)])
+def test_where_there_is_nothing_to_draw_no_plot_is_written(here: Path, ralph: Ralph, words: tuple[str, ...]) -> None:
+    plot = here / "plot.png"
+
+    ran, told = ralph(*words, "--plot", str(plot)), ralph(*words, "--plot", str(plot), "--format", "json")
+
+    assert ran.code == told.code == 0
+    assert ran.out.endswith("\nThere is no data to plot yet.\n")
+    assert told.err == "There is no data to plot yet.\n"
+    assert not plot.exists()
+
+
+def test_what_was_learned_at_one_time_is_plotted_by_kind(here: Path, ralph: Ralph) -> None:
+    with Project.open(here) as project:
+        for kind in ("fix", "fix", "pitfall"):
+            remember(project.store, a_memory("Fact", "Body", kind=kind, created_at="2026-01-01T09:30:00.000Z"))
+    plot = here / "plot.svg"
+
+    ran = ralph("memory", "--plot", str(plot))
+
+    assert ran.code == 0, ran.err
+    assert "<!-- Active memories by type -->" in plot.read_text()
+
+
+def test_other_files_are_refused_before_anything_is_done(here: Path, ralph: Ralph) -> None:
+    ran = ralph("runs", "--plot", str(here / "plot.pdf"))
+
+    assert ran.code == 2
+    assert ran.err.endswith("plot.pdf: the name must end in .png or .svg.\n")
+
+
+def test_without_the_extra_a_plot_says_how_to_get_it(here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
+    work(here)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    ran = ralph("runs", "--plot", str(here / "plot.png"))
+
+    assert ran.code == 2
+    assert ran.err.startswith("Error: Plots need an optional package: ")
+    assert not (here / "plot.png").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(here: Path, ralph: Ralph) -> None:
+    work(here)
+    (here / "file").write_text("")
+
+    ran = ralph("runs", "--plot", str(here / "file" / "plot.png"))
+
+    assert ran.code == 2
+    assert "plot.png: " in ran.err

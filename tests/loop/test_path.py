@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ralph.entry import main
 
 import ralph
 import ralph.loop.prepare
 from ralph.core.records import PromptContext
-from ralph.entry import main
 from ralph.memory.recall.gather import gather_context
 from ralph.project import Project
 from tests.loop.trial import SAYS_DONE

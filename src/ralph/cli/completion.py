@@ -10,7 +10,7 @@ from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
 from ralph.cli import COMMANDS, build_parser
-from ralph.core.config import AGENTS
+from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.errors import RalphError
 from ralph.core.paging import Page
 from ralph.project import Project
@@ -75,7 +75,7 @@ class RecordCompleter(BaseCompleter):
     ) -> Any:
         """Return the candidates for an argument, with their descriptions."""
         if action.dest == "agent":
-            return dict.fromkeys(AGENTS, "")
+            return dict.fromkeys(RUNNABLE_AGENTS, "")
         try:
             records = _records(action.dest, parsed_args.directory)
         except RalphError:

@@ -15,10 +15,11 @@ from ralph.core.errors import UsageError
 from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
+from ralph.memory.recall.rankers import RANKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Adder = Callable[..., argparse.ArgumentParser]
 

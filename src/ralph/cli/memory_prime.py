@@ -38,7 +38,7 @@ def prime(project: Project, args: argparse.Namespace) -> None:
 
 def known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return these memory types. Raise UsageError for an unknown one."""
-    return tuple(check_type(kind, lambda: project.store.memories.counts("kind")) for kind in kinds)
+    return tuple(check_type(kind, lambda: project.store.memories.stats.counts("kind")) for kind in kinds)
 
 
 def print_markdown(memories: Sequence[Memory]) -> None:

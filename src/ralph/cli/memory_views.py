@@ -20,7 +20,7 @@ from ralph.cli.output import print_json, print_table, printable
 from ralph.core.paging import Page
 from ralph.core.records import MemorySource, MemoryState
 from ralph.formats.public_memory import public_fields
-from ralph.memory.import_export import states_in
+from ralph.formats.registry import FORMATS
 from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ def _filter_from(project: Project, args: argparse.Namespace) -> MemoryFilter:
     state = getattr(args, "state", None)
     states = tuple(MemoryState) if state == "all" else (MemoryState(state or MemoryState.ACTIVE),)
     if state is None and args.action == "export":
-        states = states_in(args.format)
+        states = FORMATS[args.format].exported_states
     return MemoryFilter(
         kinds=known_kinds(project, args.kinds),
         states=states,

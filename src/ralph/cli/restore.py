@@ -53,11 +53,8 @@ def _explain(plan: RestoreResult) -> None:
         print(f"Skipped: {printable(line)}")
     for problem in plan.problems[:MAX_DAMAGE_SHOWN]:
         print(f"Problem in the database: {printable(problem)}")
-    if plan.uses_current:
-        print(f"The intact part of the database is newer than any backup: {describe_contents(plan.backup)}.")
-    else:
-        created = format_time(plan.backup.made_at)
-        print(f"Backup: {Path(plan.backup.path).name}, created {created}: {describe_contents(plan.backup)}.")
+    created = format_time(plan.backup.made_at)
+    print(f"Backup: {Path(plan.backup.path).name}, created {created}: {describe_contents(plan.backup)}.")
     print(plan.loss_message)
     if plan.recovered:
         print(f"Intact memories recovered from the damaged database: {plan.recovered:,}.")

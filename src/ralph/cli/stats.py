@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ralph.cli.charts import bar_chart, column_chart, interval_chart, should_draw
 from ralph.cli.output import (
     add_format_option,
@@ -12,8 +14,10 @@ from ralph.cli.output import (
     pluralize,
     print_json,
     print_table,
+    printable,
     wrap_line,
 )
+from ralph.cli.plots import check_plot_file, write_plot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ SUBJECTS = {
     "lift": "effect of memory, measured against attempts without it",
 }
 NO_ATTEMPTS = "No attempts yet. Start a run with: ralph run"
+NO_PLOT_DATA = "There is no data to plot yet."
 NO_MEMORIES = "No memories yet. Start a run with ralph run, or add one with: ralph memory add TEXT"
 MAX_MODELS_SHOWN = 3
 """Number of models listed in the overview."""
@@ -41,16 +46,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n".join(["Subjects:", *(f"  {name:8}{text}" for name, text in SUBJECTS.items())])
     parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="what to show (default: an overview)")
     parser.add_argument("--chart", action="store_true", help="draw charts even if the output is not a terminal")
+    parser.add_argument("--plot", metavar="FILE", help="write a plot to FILE.png or FILE.svg")
     add_format_option(parser)
     parser.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print statistics of the project."""
+    """Print statistics of the project and plot them."""
+    if args.plot:
+        check_plot_file(args.plot)
     with open_project(args) as project:
         act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(args.subject, _overview)
         act(project.stats, args)
     return 0
+
+
+def _plot(args: argparse.Namespace, **subjects: object) -> None:
+    """Write the requested plot. With JSON output, the message goes to standard error."""
+    if args.plot:
+        message = f"Plot written: {printable(args.plot)}" if write_plot(args.plot, subjects) else NO_PLOT_DATA
+        print(message, file=sys.stderr if args.format == "json" else sys.stdout)
 
 
 def _chart(title: str, lines: Sequence[str]) -> None:
@@ -73,6 +88,7 @@ def _runs(stats: Stats, args: argparse.Namespace) -> None:
         if should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
             _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
+    _plot(args, runs=runs)
 
 
 def _print_runs(runs: Sequence[RunStats]) -> None:
@@ -109,6 +125,7 @@ def _models(stats: Stats, args: argparse.Namespace) -> None:
             ]
             _chart("Cost per completed task", bar_chart(rows))
         _print_decisions(decisions)
+    _plot(args, models=models)
 
 
 def _print_models(models: Sequence[ModelStats]) -> None:
@@ -168,6 +185,7 @@ def _memory(stats: Stats, args: argparse.Namespace) -> None:
             _chart("Active memories over time", lines)
         _print_credits("Most helpful", memory.helpful)
         _print_credits("Least helpful", memory.doubtful)
+    _plot(args, memory=memory)
 
 
 def _print_kinds(memory: MemoryStats) -> None:
@@ -221,6 +239,7 @@ def _lift(stats: Stats, args: argparse.Namespace) -> None:
             success = lift.measures[0]
             lines = interval_chart(success.low, success.difference, success.high)
             _chart("Success rate: change with memory, in percentage points (95 % interval)", lines)
+    _plot(args, lift=lift)
 
 
 def _print_lift(lift: Lift) -> None:
@@ -285,6 +304,7 @@ def _overview(stats: Stats, args: argparse.Namespace) -> None:
         if runs and should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
             _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
+    _plot(args, runs=runs, models=models, memory=memory, lift=lift)
 
 
 def _summarize_runs(runs: Sequence[RunStats], models: Sequence[ModelStats]) -> str:

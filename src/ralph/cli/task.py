@@ -20,6 +20,7 @@ from ralph.cli.output import (
 )
 from ralph.core.errors import UsageError
 from ralph.core.records import TaskStatus
+from ralph.core.text import one_line
 from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.core.records import Task
+    from ralph.core.records import Memory, Task
     from ralph.project import Project
 
 NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
@@ -135,6 +136,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
     if args.format == "json":
         print_json(view)
         return
+    estimate = _estimate(project, view.task, view.metrics.difficulty)
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
     print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
     facts = {

@@ -201,7 +201,9 @@ class AttemptRunner:
         store, task, options = self._store, self._task, self._context.run_options
         failed, limited = self._metrics.consecutive_failures, has_task_limits(options)
         reports = (
-            self._context.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True) if failed else []
+            self._context.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True)
+            if failed
+            else []
         )
         return OutcomeContext(
             metrics=self._metrics,
@@ -396,7 +398,9 @@ class AttemptRunner:
     def _has_claim(self) -> bool:
         """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._context.with_retries(lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds))
+        return self._context.with_retries(
+            lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
+        )
 
     # --- result --------------------------------------------------------------------------
 

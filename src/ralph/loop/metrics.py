@@ -42,7 +42,9 @@ def load_task_history(store: Store, config: Config, task: Task, metrics: TaskMet
     latest = next((attempt for attempt, _ in trail if _is_conclusive(attempt)), None)
     difficulty = metrics.difficulty
     kind = task_type_of(task.title, task.body)
-    similar = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
+    similar = (
+        store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
+    )
     if difficulty and similar:
         same = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
         similar = same or similar

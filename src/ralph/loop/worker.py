@@ -158,7 +158,9 @@ class Worker:
 
     def _announce_memories(self) -> None:
         """Announce memories that others have added since the last iteration."""
-        events = self._context.with_retries(lambda: self._store.memories.history.since(self._last_event, MAX_MEMORY_EVENTS))
+        events = self._context.with_retries(
+            lambda: self._store.memories.history.since(self._last_event, MAX_MEMORY_EVENTS)
+        )
         if not events:
             return
         self._last_event = events[-1].seq
