@@ -16,7 +16,7 @@ SECONDS = 20.0
 def at_terminal(
     directory: Path, *words: str, typed: Sequence[tuple[str, str]] = (), environment: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    """Run one command in a terminal; give its exit code and all that was shown.
+    """Run one command in a terminal; return its exit code and all that was shown.
 
     Each of `typed` is what to wait for and what to type then.
     """
@@ -40,7 +40,7 @@ def at_terminal(
 
 
 def _read(terminal: int) -> bytes:
-    """Give what is shown next; nothing when the program has ended, or is silent for too long."""
+    """Return what is shown next; nothing when the program has ended, or is silent for too long."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.2)[0]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ralph.cli import COMMANDS, build_parser, main
+from ralph.cli import COMMANDS, build_parser, load_command, main
 from ralph.cli.output import format_usd
 from ralph.core.records import TaskStatus
 from ralph.project import Project
@@ -740,10 +740,18 @@ def test_a_command_in_the_project_does_without_paths_searching_and_sharing(here:
     assert loaded & unneeded == set()
 
 
-def test_an_action_that_is_not_asked_for_has_no_parser_yet() -> None:
-    def subcommands(parser: Any) -> dict[str, Any]:
-        return next(action.choices for action in parser._actions if action.dest in ("command", "action"))
+def subcommands(parser: Any) -> dict[str, Any]:
+    return next(action.choices for action in parser._actions if action.dest in ("command", "action"))
 
+
+def test_every_memory_action_has_its_handler() -> None:
+    actions = subcommands(subcommands(build_parser("memory"))["memory"])
+    handlers = [action.get_default("do").split(".") for action in actions.values()]
+
+    assert [name for name in handlers if not callable(getattr(load_command(name[0]), name[1], None))] == []
+
+
+def test_an_action_that_is_not_asked_for_has_no_parser_yet() -> None:
     actions = subcommands(subcommands(build_parser("memory"))["memory"])
 
     assert actions["prime"].parse_args(["--budget", "7"]).budget == 7

@@ -79,7 +79,7 @@ def work(here: Path, runs: int = 3, attempts: int = 40, **fields: object) -> Non
 
 
 def seen_at(columns: int, here: Path, *words: str) -> list[str]:
-    """Give the lines `ralph stats` shows in a terminal of so many columns."""
+    """Return the lines `ralph stats` shows in a terminal of so many columns."""
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     command = [sys.executable, "-m", "ralph", "-C", str(here), "stats", *words]

@@ -59,7 +59,7 @@ _CSI_PRIVATE = (
 
 
 def payloads() -> list[str]:
-    """Give every sequence that a terminal would act on, or that hides or turns round what stands beside it."""
+    """Return every sequence that a terminal would act on, or that hides or turns round what stands beside it."""
     found = [chr(code) for code in range(0x20) if chr(code) not in "\n\t"]
     found += [chr(code) for code in range(0x7F, 0xA0)]
     found += [f"\x1b[7;3{chr(final)}" for final in range(0x40, 0x7F)]
@@ -82,12 +82,12 @@ def payloads() -> list[str]:
 
 
 def marked(number: int, payload: str) -> str:
-    """Give a payload between two marks that no other has."""
+    """Return a payload between two marks that no other has."""
     return f"A{number}A{payload}Z{number}Z"
 
 
 def raw_in(shown: str, *, is_live: bool = False) -> list[str]:
-    """Give what must not have been printed; a live view moves the cursor by itself, between marks nothing may."""
+    """Return what must not have been printed; a live view moves the cursor by itself, between marks nothing may."""
     found = _MARKED.findall(shown)
     wrong = [f"payload {number}: {between!r}" for number, between in found if DANGEROUS.search(between)]
     if not is_live and (one := DANGEROUS.search(shown)):
@@ -108,7 +108,7 @@ class _Place:
         self.memory = ""
 
     def fill(self) -> None:
-        """Let tasks have such titles, and settings and files such names."""
+        """Fill the project: tasks with such titles, and settings and files such names."""
         texts = [marked(number, payload) for number, payload in self._numbered]
         chunks = [texts[at : at + IN_ONE_SESSION] for at in range(0, len(texts), IN_ONE_SESSION)]
         with Project.open(self.root) as project:
@@ -127,7 +127,7 @@ class _Place:
                 pass  # no name for a file
 
     def agent(self) -> list[str]:
-        """Give the command of an agent that says all of that, and changes files of such names."""
+        """Return the command of an agent that says all of that, and changes files of such names."""
         (self.root / "agent.sh").write_text(
             f'cat "{self._folder}/$RALPH_TASK_ID"; head -c 2000 "{self._folder}/$RALPH_TASK_ID" >&2\n'
             f'for file in A*; do echo "$RALPH_TASK_ID" >> "$file"; done\n'
@@ -136,7 +136,7 @@ class _Place:
         return ["run", "--max-iterations", str(len(self.tasks)), "--gate", gate, "--", "sh", "agent.sh"]
 
     def looks(self) -> Iterable[tuple[str, ...]]:
-        """Give the commands that print what came in."""
+        """Return the commands that print what came in."""
         with Project.open(self.root) as project:
             self.memory = project.store.memories.all()[0].id
         task = self.tasks[0]
@@ -152,7 +152,7 @@ class _Place:
         yield from [("failures", "list", "--format", "json"), ("watch",)]
 
     def mistakes(self) -> Iterable[tuple[str, ...]]:
-        """Give commands that a person got wrong, with such texts in their arguments."""
+        """Return commands that a person got wrong, with such texts in their arguments."""
         texts = [marked(number, payload) for number, payload in self._numbered if "\0" not in payload]
         for at, text in enumerate(texts):
             yield (
@@ -168,7 +168,7 @@ class _Place:
 
 
 def _answer(task_id: str, chunk: Sequence[str]) -> str:
-    """Give what an agent says, a line for each payload in each of the ways it can say something."""
+    """Return what an agent says, a line for each payload in each of the ways it can say something."""
     whole = "\n".join(chunk)
     kept = "\n".join(
         f'<knowledge tags="a,b" title="Known {text}">\nKnown {text}\n</knowledge>\n<learning category="pitfall">{text}'
@@ -219,7 +219,7 @@ def run(folder: Path, size: int, seed: int) -> Shown:
 
 
 def _stored(root: Path) -> list[str]:
-    """Give all texts that the database holds, in a dump of its tables."""
+    """Return all texts that the database holds, in a dump of its tables."""
     import sqlite3
 
     database = sqlite3.connect(root / ".ralph" / "ralph.db")

@@ -28,7 +28,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def own_folder(root: str) -> Path:
-    """Give where the mishaps of a project are, of which there is one."""
+    """Return where the mishaps of a project are, of which there is one."""
     (found,) = (Path(os.environ["XDG_STATE_HOME"]) / "ralph" / "hooks").glob(f"*{Path(root).name}-*")
     return found
 

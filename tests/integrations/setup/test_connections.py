@@ -29,7 +29,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """Give a folder that has ralph and every agent."""
+    """Return a folder that has ralph and every agent."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("ralph", *EDITS_BY_AGENT):

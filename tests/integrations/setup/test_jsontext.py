@@ -74,7 +74,7 @@ FILLINGS = st.sampled_from(["", "", " ", "\n", "\n  ", " /* c, } */ ", " // d ]\
 
 @st.composite
 def written_by_hand(draw: st.DrawFn, value: Any) -> str:
-    """Give a value as a person might write it: comments, blanks and trailing commas anywhere."""
+    """Return a value as a person might write it: comments, blanks and trailing commas anywhere."""
     if not isinstance(value, dict | list):
         return json.dumps(value)
     names = [f"{json.dumps(key)}{draw(FILLINGS)}:" for key in value] if isinstance(value, dict) else [""] * len(value)
@@ -104,6 +104,19 @@ def test_however_a_text_is_written_it_is_changed_in_one_place_and_no_comment_is_
     assert changed.without((key,)).value == {name: one for name, one in changed.value.items() if name != key}
     for comment in ("/* c, } */", "// d ]"):
         assert without.text.count(comment) == text.count(comment) <= changed.text.count(comment)
+
+
+@given(OBJECTS, OBJECTS, INDENTS)
+def test_a_text_is_updated_to_any_value(value: dict[str, Any], new: dict[str, Any], indent: Any) -> None:
+    assert JsonText(json.dumps(value, indent=indent)).updated(new).value == new
+
+
+def test_an_update_rewrites_only_what_differs() -> None:
+    text = '{\n  "a": [1, /* one */ 2], // list\n  "b": {"c": 1 /* old */, "d": 2},\n  "e": 3\n}\n'
+
+    updated = JsonText(text).updated({"a": [1, 2, 3], "b": {"c": 1, "d": 4}})
+
+    assert updated.text == '{\n  "a": [1, /* one */ 2, 3], // list\n  "b": {"c": 1 /* old */, "d": 4}\n}\n'
 
 
 def test_a_comment_behind_the_last_value_stays_behind_it() -> None:

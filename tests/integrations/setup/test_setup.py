@@ -58,7 +58,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def wish(here: Path, tmp_path: Path) -> Callable[..., SetupOptions]:
-    """Give what is wanted, for the project or, with `user`, for a person without any settings yet."""
+    """Return what is wanted, for the project or, with `user`, for a person without any settings yet."""
 
     def make(*, user: bool = False, path: str = PROGRAM, **more: Any) -> SetupOptions:
         home = {"HOME": str(tmp_path / "home")}
@@ -68,7 +68,7 @@ def wish(here: Path, tmp_path: Path) -> Callable[..., SetupOptions]:
 
 
 def contents(directory: Path) -> dict[str, bytes | None]:
-    """Give all files and folders in a directory, but for git's own."""
+    """Return all files and folders in a directory, but for git's own."""
     found = sorted(path for path in directory.rglob("*") if ".git" not in path.relative_to(directory).parts)
     return {str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None for path in found}
 
@@ -463,6 +463,27 @@ def test_a_table_of_codex_is_renewed_with_what_a_person_added_and_goes_alone(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        'mcp_servers = { other = { url = "u" } }\n',
+        '[mcp_servers]\nother = { url = "u" }\n\n# about b\n[b]\nc = 1\n',
+        'mcp_servers.other.url = "u"\n',
+    ],
+)
+def test_servers_of_codex_may_have_any_form(text: str, here: Path, wish: Callable[..., SetupOptions]) -> None:
+    settings = put(here, ".codex/config.toml", text)
+
+    apply_plan(plan_setup("codex", wish()))
+    written = tomllib.loads(settings.read_text())
+    settings.write_text("# edited\n" + settings.read_text())
+    apply_plan(plan_removal("codex", wish()))
+
+    assert list(written["mcp_servers"]) == ["other", "ralph"]
+    assert tomllib.loads(settings.read_text()) == tomllib.loads(text)
+    assert settings.read_text().count("#") == text.count("#") + 1
+
+
+@pytest.mark.parametrize(
     ("agent", "name", "text"),
     [
         ("claude", ".mcp.json", '{"mcpServers": {"ralph": {"command": "other-ralph"}}}'),
@@ -718,7 +739,7 @@ def test_a_project_that_was_moved_is_disconnected_where_it_is(
 
 
 def in_one_repository(tmp_path: Path, *names: str) -> list[SetupOptions]:
-    """Give what is wanted for each of some projects in one git repository."""
+    """Return what is wanted for each of some projects in one git repository."""
     subprocess.run(["git", "init", "-q", str(tmp_path / "all")], check=True)
     projects = [tmp_path / "all" / name for name in names]
     for project in projects:
