@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -459,49 +458,12 @@ def test_a_huge_body_in_pieces_is_cut_off(served_once: Served) -> None:
     assert lives(served_once)
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (("Content-Type: text/plain",), 415),
-        (("Content-Type: application/json", "Origin: http://evil.example"), 403),
-        (("Content-Type: application/json", "Authorization: Bearer wrong"), 401),
-    ],
-)
-def test_a_refusal_is_heard_by_who_sends_the_body_after_it(
-    served_once: Served, lines: tuple[str, ...], expected: int
-) -> None:
-    for door in FEW_WRITES:
-        said = head(served_once, door, *lines, "Content-Length: 20")
-        if expected == 401:
-            said = said.replace(f"Authorization: Bearer {served_once.token}\r\n".encode(), b"")
-        with socket.create_connection(("127.0.0.1", served_once.port), 10) as connection:
-            connection.sendall(said)
-            time.sleep(0.05)
-            connection.sendall(b" " * 20)
-            time.sleep(0.05)
-            answer = connection.recv(65_536)  # a connection that is closed on what was not read loses the answer
-        assert int(answer.split()[1]) == expected, door
-
-
 def test_somebody_who_goes_away_in_the_middle_does_no_harm(served_once: Served) -> None:
     lines = ("Content-Type: application/json", "Content-Length: 100")
     for door in WRITES:
         with socket.create_connection(("127.0.0.1", served_once.port), 10) as connection:
             connection.sendall(head(served_once, door, *lines) + b"{")
 
-    assert lives(served_once)
-
-
-@pytest.mark.parametrize(
-    "sent", [b"\x00\x01\x02", b"GET / HTTP/9.9\r\n\r\n", b"x" * 200_000, b"GET /" + b"a" * 100_000]
-)
-def test_what_is_no_http_is_refused(served_once: Served, sent: bytes) -> None:
-    try:
-        status, _ = raw(served_once, sent + b"\r\n\r\n")
-    except ConnectionError:
-        status = 0
-
-    assert status in (0, 400, 403, 414, 431)
     assert lives(served_once)
 
 
@@ -634,13 +596,12 @@ def _fifo(file: Path) -> None:
 )
 def test_a_token_that_others_could_know_is_made_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     file = tmp_path / "token"
-    token, is_new = load_or_create_token(file)
-    assert (load_or_create_token(file), is_new) == ((token, False), True)
+    token = load_or_create_token(file)
+    assert load_or_create_token(file) == token
     spoil(file)
 
-    other, is_new = load_or_create_token(file)
+    other = load_or_create_token(file)
 
-    assert is_new
     assert other != token
     assert file.stat().st_mode & 0o777 == 0o600
 

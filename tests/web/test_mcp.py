@@ -92,7 +92,7 @@ def test_the_token_of_agents_opens_nothing_else(served: Served) -> None:
 
 
 def test_the_token_of_an_earlier_version_still_works(project: Project) -> None:
-    old, _ = load_or_create_token(project.root / FOLDER / OLD_MCP_TOKEN_FILE)
+    old = load_or_create_token(project.root / FOLDER / OLD_MCP_TOKEN_FILE)
     served = Served(Path(project.directory), project)
     try:
         assert send(served, Authorization=f"Bearer {old}").status == 200
@@ -211,7 +211,7 @@ def test_the_command_prints_how_to_connect_and_ctrl_c_ends_it(project: Project) 
     assert process.stdout
     lines = [process.stdout.readline() for _ in range(3)]
     (url,) = re.findall(r"http://\S+/mcp", lines[0])
-    token = mcp_token(load_or_create_token(token_path(project.directory))[0])
+    token = mcp_token(load_or_create_token(token_path(project.directory)))
 
     async def speak(client: Client) -> Any:
         return await client.call_tool("remember", {"content": "The parser wants tabs."})

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     root = find_root(working_directory(args))
     if args.print_token:
         actor().require_person("see the token")
-        print(load_or_create_token(token_path(root))[0])
+        print(load_or_create_token(token_path(root)))
         return 0
     server = create_server(root, args.host, args.port, args.allow_host, actor())
     print(f"Serving {root}. Press Ctrl+C to stop.")

@@ -151,7 +151,7 @@ def _policy() -> str:
 
 
 def _sign_in_page(status: int, headers: Mapping[str, str], **values: object) -> HTMLResponse:
-    page = render("sign_in.html", {"title": HTTPStatus(status).phrase, "detail": "", "target": "", **values})
+    page = render("sign_in.html", {"title": "", "detail": "", "target": "", "asks_for_token": False, **values})
     return HTMLResponse(page, status, {"content-security-policy": _policy(), **headers})
 
 
@@ -162,4 +162,6 @@ def signed_in_page(target: str) -> HTMLResponse:
 
 def rejection_page(status: int, detail: str, headers: Mapping[str, str]) -> HTMLResponse:
     """Return the page for a rejected request, with a sign-in form if the token is missing."""
-    return _sign_in_page(status, headers, detail=detail, asks_for_token=status == HTTPStatus.UNAUTHORIZED)
+    is_sign_in = status == HTTPStatus.UNAUTHORIZED
+    title = "Sign in" if is_sign_in else HTTPStatus(status).phrase
+    return _sign_in_page(status, headers, title=title, detail=detail, asks_for_token=is_sign_in)

@@ -67,7 +67,7 @@ class WebServer:
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
         try:
-            self.token, _ = load_or_create_token(token_path(root))
+            self.token = load_or_create_token(token_path(root))
         except RalphError:
             self._socket.close()
             raise

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from ralph.core.errors import RalphError
-from ralph.core.files import state_path
+from ralph.core.files import state_path, sync_folder
 from ralph.workspace import FOLDER
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -32,20 +32,23 @@ def token_path(root: str) -> Path:
     return Path(f"{state_path(root, 'serve')}.token")
 
 
-def load_or_create_token(path: Path) -> tuple[str, bool]:
-    """Return the token in a file and whether it was just created; replace one that other users could read."""
+def load_or_create_token(path: Path) -> str:
+    """Return the token in a file, which is created if there is none; replace one that other users could read."""
     try:
         if token := read_token(path):
-            return token, False
+            return token
         token = secrets.token_urlsafe(TOKEN_BYTES)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(token + "\n")
+            file.flush()
+            os.fsync(handle)
+        sync_folder(path.parent)
     except OSError as error:
         raise RalphError(f"Cannot write the token to {path}: {error}.") from error
-    return token, True
+    return token
 
 
 def read_token(path: Path) -> str:
