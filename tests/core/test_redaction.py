@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.core.redaction import REDACTED, detectors, may_contain_secret, redact
-from ralph.core.redaction.detectors import find_secret_spans
+from ralph.core.redaction import REDACTED, detectors, redact
+from ralph.core.redaction.detectors import find_secret_spans, may_contain_secret
 from ralph.core.text import sanitize
 
 HEX = "0a1b2c3d4e5f6789"
@@ -122,7 +122,7 @@ def test_our_own_patterns_and_plain_text_do_not_load_the_library() -> None:
         "from ralph.core.text import sanitize\n"
         "sanitize('plain sentence')\n"
         "for line in sys.stdin: assert '[redacted]' in sanitize(line), line\n"
-        "print(*(name for name in sys.modules if 'detect' in name))"
+        "print(*(name for name in sys.modules if 'detect_secrets' in name))"
     )
 
     ended = subprocess.run(
