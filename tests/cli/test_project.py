@@ -19,7 +19,7 @@ Ralph = Callable[..., Ran]
 
 @pytest.fixture
 def here(tmp_path: Path, store_url: str) -> Path:
-    """Give the working copy of one of two projects in one database."""
+    """Set up two projects in one database and return the working copy of the first."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         init_project(tmp_path / name, url=store_url, name=name)
