@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from ralph.core.actor import PERSON
-from ralph.core.config import TOML_NAME, load_config
+from ralph.core.config import TOML_NAME, load_config, variable_name
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.records import record, replace
 from ralph.core.text import one_line, sanitize
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ralph.store.database import Database
     from ralph.store.projects import ProjectEntry
 
-VARIABLE = "RALPH_STORE_PROJECT"
-LONGEST_NAME = 100
-REMOVED = "removed"
+MAX_NAME_LENGTH = 100
+"""Maximum length of a name, in characters."""
+REMOVED_FOLDER = "removed"
 """Folder for backups of other projects that were removed from a server."""
 
 
@@ -48,11 +48,11 @@ class RemoveResult:
 
     id: str
     name: str
-    gone: dict[str, int]
+    removed_rows: dict[str, int]
     """Number of deleted rows by table."""
     backup: str = ""
     """Path of the backup; empty when none was made."""
-    way_back: str = ""
+    restore_command: str = ""
     """Command that restores the backup."""
 
 
@@ -90,8 +90,8 @@ class ProjectService:
 
     def show(self, id_or_name: str = "") -> ProjectSummary:
         """Return one project, by default that of this working copy."""
-        project_id = self._find(id_or_name).id if id_or_name else self._projects.resolve(self._setting()).id
-        found = next((one for one in self.list() if one.id == project_id), None)
+        project_id = self._find(id_or_name).id if id_or_name else self._projects.resolve(self._configured_project()).id
+        found = next((project for project in self.list() if project.id == project_id), None)
         if found is None:
             raise NotFoundError("Project", id_or_name)  # it was just removed
         return found
@@ -104,32 +104,33 @@ class ProjectService:
         name = one_line(sanitize(new), len(new) + 1)
         if not name:
             raise UsageError("A project needs a name.", code="empty-name")
-        if len(name) > LONGEST_NAME:
-            raise UsageError(f"The name of a project may have {LONGEST_NAME} characters; this has {len(name)}.")
+        if len(name) > MAX_NAME_LENGTH:
+            raise UsageError(
+                f"The name has {len(name)} characters; at most {MAX_NAME_LENGTH} are allowed.", code="name-too-long"
+            )
         after = self._projects.rename(before.id, name)
-        notes = self._note_name(before.name, after.name) if after.name != before.name else []
+        notes = self._change_name(before.name, after.name) if after.name != before.name else []
         return RenameResult(id=after.id, old=before.name, name=after.name, notes=tuple(notes))
 
-    def _note_name(self, old: str, new: str) -> list[str]:
+    def _change_name(self, old: str, new: str) -> list[str]:
         """Write the new name into the settings; return what was done and what others have to do."""
         notes = []
-        # Without the environment, which the file does not contain.
+        variable = variable_name("store", "project")
+        # Loaded without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
             change_settings(self._root, "store", {"project": new})
             notes.append(f"Set in {TOML_NAME}: store project.")
-        if os.environ.get(VARIABLE, "").strip() == old:
-            notes.append(f"Change {VARIABLE} in the environment to {new!r} too.")
+        if os.environ.get(variable, "").strip() == old:
+            notes.append(f"Change {variable} in the environment to {new!r} too.")
         if self._config.store.url:
-            notes.append(
-                f"In other working copies, change [store] project = {old!r} to {new!r}, or to the id, which stays."
-            )
+            notes.append(f"In other working copies, change [store] project = {old!r} to {new!r}, or to its id.")
         return notes
 
     def remove(self, id_or_name: str, *, with_backup: bool = True) -> RemoveResult:
         """Delete a project after a backup; raises while somebody works on one of its tasks."""
         entry = self.check_removal(id_or_name)
         store = Store(self._database, entry.id)
-        store.data_dir = str(self._home(entry))
+        store.data_dir = str(self._backup_folder(entry))
         backup = ""
         # One transaction: nothing can be added between the backup and the removal.
         with store.transaction():
@@ -138,33 +139,27 @@ class ProjectService:
             self._projects.check_not_busy(entry.id)
             if with_backup and not entry.copying:  # an unfinished copy holds nothing of its own
                 backup = store.backup(f"before removing {one_line(entry.name, 30)}")
-            gone = self._projects.remove(entry.id)
-        return RemoveResult(
-            id=entry.id, name=entry.name, gone=gone, backup=backup, way_back=self._way_back(entry, backup)
-        )
+            rows = self._projects.remove(entry.id)
+        command = self._restore_command(entry, backup) if backup else ""
+        return RemoveResult(id=entry.id, name=entry.name, removed_rows=rows, backup=backup, restore_command=command)
 
-    def _way_back(self, entry: ProjectEntry, backup: str) -> str:
-        if not backup:
-            return ""
+    def _restore_command(self, entry: ProjectEntry, backup: str) -> str:
         command = f"ralph store copy {quote(backup)}"
         if not self._config.store.url:
             return f"{command} {quote(self._database.display_url)} --project {entry.id}"
-        # By the directory: how its database is reached may be more than can be shown.
+        # The directory instead of the URL, which may contain a password.
         return f"{command} {quote(str(self._root))} --project {entry.id} --as {quote(entry.name)}"
 
-    def _home(self, entry: ProjectEntry) -> Path:
-        """Return the folder for the backup of a project; that of another project goes into a folder of its own.
-
-        Otherwise restoring the newest backup of this project could pick it.
-        """
-        home = self._root / FOLDER
+    def _backup_folder(self, entry: ProjectEntry) -> Path:
+        """Return a folder for the backup of a project, from which this project is never restored."""
+        folder = self._root / FOLDER
         if entry.id != self._own_id() and self._database.is_server:
-            home /= REMOVED
+            folder /= REMOVED_FOLDER
             try:
-                home.mkdir(exist_ok=True)
+                folder.mkdir(exist_ok=True)
             except OSError as error:
-                raise RalphError(f"{home} cannot be made: {error.strerror}.") from error
-        return home
+                raise RalphError(f"Cannot create {folder}: {error.strerror}.") from error
+        return folder
 
     def check_removal(self, id_or_name: str) -> ProjectEntry:
         """Raise if a project cannot be removed, before anybody is asked to confirm; return it."""
@@ -180,13 +175,13 @@ class ProjectService:
             return shared
         return self._projects.get(id_or_name)
 
-    def _setting(self) -> str:
-        """Return how this working copy names its project; empty for a file that holds only this one."""
+    def _configured_project(self) -> str:
+        """Return the project in the settings; empty for a database file of its own."""
         return self._config.store.project if self._config.store.url else ""
 
     def _own_id(self) -> str:
         try:
-            return self._projects.resolve(self._setting()).id
+            return self._projects.resolve(self._configured_project()).id
         except RalphError:
             return ""  # it was renamed or removed elsewhere
 
@@ -199,6 +194,7 @@ class ProjectService:
 def _refuse_shared(entry: ProjectEntry, done: str) -> None:
     if entry.is_shared:
         raise UsageError(
-            f"{entry.name!r} holds the shared memories and cannot be {done}. "
-            "To stop sharing a memory: ralph memory unshare ID"
+            f"{entry.name!r} has the shared memories and cannot be {done}. "
+            "To stop sharing a memory, run: ralph memory unshare ID",
+            code="shared-project",
         )

@@ -117,8 +117,7 @@ def test_an_id_that_could_pass_for_a_sigil_is_not_kept(here: Path, ralph: Ralph)
 def test_an_unknown_type_is_refused_with_a_hint(ralph: Ralph) -> None:
     ran = ralph("memory", "add", "x", "--type", "patern")
 
-    assert ran.code == 2
-    assert "Did you mean pattern?" in ran.err
+    assert (ran.code, ran.error) == (2, "unknown-memory-type")
 
 
 def test_what_a_person_states_of_a_known_memory_is_taken_over(ralph: Ralph) -> None:
@@ -189,7 +188,6 @@ def test_a_changed_bundle_needs_force(here: Path, ralph: Ralph, tmp_path: Path) 
     forced = ralph("memory", "import", "--force", str(bundle))
 
     assert refused.code == 1
-    assert "--force" in refused.err
     assert forced.code == 0
 
 

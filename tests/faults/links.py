@@ -1,4 +1,4 @@
-"""A clone that is out to get at what is outside of it: links, pipes and names in every place where files are opened.
+"""A hostile clone: symlinks, pipes and names in every place where files are opened.
 
 Outside lies a canary: a folder with a note, settings and a database of the right form. Whatever stands in the project,
 no command reads it, changes it, or waits for ever. A command may refuse, with a sentence; a traceback counts too.
@@ -33,9 +33,9 @@ from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 
 SONG = "The canary sings: 7f3a9c"
-"""What nobody inside may come to know."""
+"""Content outside the project, which no command may reveal."""
 SECONDS = 30.0
-"""Longer no case may take, with all its commands, also on a machine that has much else to do."""
+"""Timeout of a case with all its commands, in seconds; ample for a loaded machine."""
 VARIABLE = "CANARY"
 
 PLACES = (
@@ -234,7 +234,7 @@ DOORS: dict[str, Callable[[Project, str, Path], object]] = {
     "a run": _run,
     "a project": _neighbour,
 }
-"""The ways by which a name comes in."""
+"""Ways in which a name comes in."""
 
 
 @record
@@ -246,7 +246,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Give all there are."""
+    """Return all cases."""
     found = [Case(place=place, thing=thing) for place, thing in product(PLACES, THINGS)]
     return found + [Case(place=door, thing=name) for door, name in product(DOORS, NAMES)]
 
@@ -323,7 +323,7 @@ def make_clone(root: Path) -> None:
 
 
 def state_of(folder: Path) -> dict[str, str]:
-    """Give the names and contents of all that is in a folder."""
+    """Return the names in a folder with hashes of their content."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         for path in sorted(folder.rglob("*"))
@@ -331,7 +331,7 @@ def state_of(folder: Path) -> dict[str, str]:
 
 
 def tried(case: Case, pattern: Path, clone: Path, outside: Path) -> list[str]:
-    """Give what went wrong with one case."""
+    """Run one case and return what went wrong."""
     shutil.rmtree(clone, ignore_errors=True)
     shutil.copytree(pattern, clone, symlinks=True)
     said = clone.with_name("said")
@@ -361,7 +361,7 @@ def put(case: Case, clone: Path, outside: Path) -> None:
 
 
 def _files(clone: Path) -> Iterator[Path]:
-    """Give the plain files of a project."""
+    """Yield the regular files of a project."""
     for folder, _, names in os.walk(clone):
         for name in names:
             path = Path(folder) / name

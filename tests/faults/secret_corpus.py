@@ -1,4 +1,4 @@
-"""Secrets of all kinds, and lines that only look like one. All are made as they are needed: none is in a file."""
+"""Generator of secrets of all kinds, and of lines that only look like one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from ralph.core.records import record
 
 WINDOW = 9
-"""Who sees so many letters of a secret in a row has seen too much of it."""
+"""Number of consecutive characters of a secret that count as a leak."""
 SMALL, BIG, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 HEX = "0123456789abcdef"
 ANY = BIG + SMALL + DIGITS
@@ -25,10 +25,10 @@ class Secret:
     kind: str
     text: str
     hidden: tuple[str, ...]
-    """What must not be seen of it."""
+    """Parts that must not be visible."""
 
     def seen_in(self, text: str) -> str:
-        """Give a piece of the secret that stands in a text, or nothing."""
+        """Return a piece of the secret that a text contains, or an empty string."""
         for one in self.hidden:
             size = min(WINDOW, len(one))
             for start in range(0, len(one) - size + 1):
@@ -44,7 +44,7 @@ class Maker:
         self.chance = random.Random(seed)
 
     def word(self, letters: str, length: int) -> str:
-        """Give random letters with all that random text has: no run of a word in it."""
+        """Return random characters with at least one digit."""
         while True:
             made = "".join(self.chance.choices(letters, k=length))
             has_digit = any(letter in DIGITS for letter in made) or not set(letters) & set(DIGITS)
@@ -52,7 +52,7 @@ class Maker:
                 return made
 
     def password(self) -> str:
-        """Give what a person calls a strong password."""
+        """Return a password as people choose them."""
         words = ["Falcon", "River", "Copper", "Sunset", "Marble", "Orchid", "Tundra", "Velvet"]
         return (
             self.chance.choice(words)
@@ -62,16 +62,16 @@ class Maker:
         )
 
     def lines(self, count: int, width: int = 64, letters: str = BASE64) -> list[str]:
-        """Give lines of base64."""
+        """Return lines of base64."""
         return [self.word(letters, width) for _ in range(count)]
 
 
 Made = tuple[str, tuple[str, ...]]
-"""A text, and what is hidden in it."""
+"""A text and its secrets."""
 
 
 def _tokens(make: Maker) -> Iterator[tuple[str, str]]:
-    """Give a token of each kind that has a shape."""
+    """Yield a token of each known format."""
     word = make.word
     yield "AWS key id", "AK" + "IA" + word(BIG + "234567", 16)
     yield "AWS session id", "AS" + "IA" + word(BIG + "234567", 16)
@@ -155,7 +155,7 @@ ROUND: tuple[Callable[[str], str], ...] = (
     lambda token: f"| {token} | in a table |",
     lambda token: f"Error: 401 for <{token}>",
 )
-"""How a token stands in a text."""
+"""Texts around a token."""
 HIDING: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("colours", lambda token: f"{token[: len(token) // 2]}\x1b[1;32m{token[len(token) // 2 :]}\x1b[0m"),
     ("zero width", lambda token: "\u200b".join([token[:5], token[5:11], token[11:]])),
@@ -166,12 +166,12 @@ HIDING: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("wrapped and indented", lambda token: f"    {token[: len(token) * 2 // 3]}\n    {token[len(token) * 2 // 3 :]}"),
     ("continued", lambda token: f'"{token[: len(token) * 2 // 3]}\\\n{token[len(token) * 2 // 3 :]}"'),
 )
-"""How a token is broken up: by what is not seen, or at the end of a line."""
+"""Ways to break a token up: by invisible characters, or at the end of a line."""
 PEM = ("RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "")
 
 
 def _keys(make: Maker) -> Iterator[tuple[str, Made]]:
-    """Give private keys: whole, cut, indented, in quotes, in JSON."""
+    """Yield private keys: whole, cut, indented, in quotes, in JSON."""
     for name in PEM:
         body = make.lines(12)
         begin, end = f"-----BEGIN {name}PRIVATE KEY-----", f"-----END {name}PRIVATE KEY-----"
@@ -200,7 +200,7 @@ def _keys(make: Maker) -> Iterator[tuple[str, Made]]:
 
 
 def _structured(make: Maker) -> Iterator[tuple[str, Made]]:
-    """Give secrets that are known by where they stand."""
+    """Yield secrets that are recognized by their context."""
     word = make.word
 
     def one(kind: str, text: str, *hidden: str) -> tuple[str, Made]:
@@ -355,7 +355,7 @@ def _structured(make: Maker) -> Iterator[tuple[str, Made]]:
 
 
 def _plain_words(make: Maker) -> Iterator[tuple[str, Made]]:
-    """Give passwords as people speak of them."""
+    """Yield passwords in sentences."""
     sayings = (
         "my password is {}",
         "The password is {}.",
@@ -388,7 +388,7 @@ def _plain_words(make: Maker) -> Iterator[tuple[str, Made]]:
 
 
 def all_secrets(seed: int) -> list[Secret]:
-    """Give secrets of every kind, in every way they stand in a text; another seed makes others."""
+    """Return secrets of every kind in every context; each seed makes others."""
     make = Maker(seed)
     found: list[Secret] = []
     for at, (kind, token) in enumerate(_tokens(make)):
@@ -404,12 +404,12 @@ def all_secrets(seed: int) -> list[Secret]:
 
 
 def _core(token: str) -> str:
-    """Give the part of a token that is secret: not how all of its kind begin."""
+    """Return the part of a token that is secret, without the common prefix."""
     return token[max(0, len(token) // 4) :]
 
 
 def innocent_lines(seed: int) -> list[str]:
-    """Give lines that are no secrets, though they look random or speak of some."""
+    """Return harmless lines that look random or speak of secrets."""
     make = Maker(seed)
     word = make.word
     made: list[str] = []

@@ -1,4 +1,4 @@
-"""Secrets: by every way in, and looked for in everything that can be seen from outside.
+"""Secrets that come in by every way are searched for in everything that can be seen.
 
 Each batch is a new project. A secret comes in by each way (commands, files, hooks, MCP, HTTP, imports, the answers of
 an agent at work, what a gate prints); then the bytes of all files are searched, and all that commands, agents,
@@ -18,9 +18,9 @@ from tests.faults.secret_corpus import WINDOW, Secret, all_secrets, innocent_lin
 from tests.faults.trial import Shown, Trial
 
 PIECES = 6
-"""So many pieces of a secret are looked for."""
+"""Number of pieces of a secret that are searched for."""
 BROKEN = (", wrapped", ", wrapped and indented", ", continued")
-"""Tokens over two lines are known where both lines are seen together; by a way that takes single lines they are not."""
+"""Tokens broken over two lines, which ways that take single lines cannot recognize."""
 
 
 @record
@@ -36,17 +36,17 @@ class Leak:
 
 
 def missed(seed: int) -> list[Secret]:
-    """Give the secrets of which too much is left by the one way in for text."""
+    """Return the secrets that `sanitize` does not remove."""
     return [secret for secret in all_secrets(seed) if secret.seen_in(sanitize(secret.text))]
 
 
 def spoiled(seed: int) -> list[str]:
-    """Give the innocent lines that are not left as they are."""
+    """Return the harmless lines that `sanitize` changes."""
     return [line for line in innocent_lines(seed) if sanitize(line) != line.strip()]
 
 
 def pieces(secret: Secret) -> list[str]:
-    """Give some pieces of a secret that no format writes in another way."""
+    """Return alphanumeric pieces of a secret, which no format escapes."""
     found: list[str] = []
     for hidden in secret.hidden:
         size = min(WINDOW, len(hidden))
@@ -84,7 +84,7 @@ def _one_of_each_kind_first(secrets: Sequence[Secret], seed: int) -> list[Secret
 
 
 def leaks(folder: Path, secrets: Sequence[Secret]) -> tuple[list[Leak], int]:
-    """Let each secret in by another way; give those seen again, and how many texts were searched."""
+    """Let each secret in by another way; return the leaks and the number of texts searched."""
     ways = [*WAYS, *(f"answer {number}" for number in range(1, ANSWERED + 1))]
     with Abused(folder) as abused:
         abused.project.tasks.add("Make the parser faster", "The parser reads config files.", priority=100)
@@ -106,7 +106,7 @@ def leaks(folder: Path, secrets: Sequence[Secret]) -> tuple[list[Leak], int]:
 
 
 def run(folder: Path, size: int, seed: int) -> Shown:
-    """Let so many secrets in, and count those that are seen again."""
+    """Let `size` secrets in and count the leaks."""
     found: list[Leak] = []
     searched = 0
     for batch, secrets in enumerate(batches(size, seed)):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.agents.rehearsal import read_playbook
-from ralph.core.config import MAX_CONFIG_WARNINGS, load_config
+from ralph.core.config import load_config
 from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError, UsageError
 from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.formats.sigils import parse_sigils
@@ -347,17 +347,6 @@ def test_a_text_may_have_dots_in_plenty(tmp_path: Path) -> None:
     (tmp_path / ".ralph.toml").write_text(f'[hats.instructions]\nplanner = "{dots}"\n')
 
     assert load_config(tmp_path, {}).hats.instructions["planner"] == dots
-
-
-@pytest.mark.storeless
-def test_a_thousand_unknown_keys_are_a_few_warnings(tmp_path: Path) -> None:
-    (tmp_path / ".ralph.toml").write_text("[execution]\n" + "".join(f"zzz{n} = 1\n" for n in range(1_000)))
-
-    warnings = load_config(tmp_path, {}).warnings
-
-    assert len(warnings) == MAX_CONFIG_WARNINGS + 1
-    assert warnings[0].startswith(".ralph.toml: ignoring unknown key execution.zzz0.")
-    assert warnings[-1] == ".ralph.toml: more unknown keys were ignored."
 
 
 @pytest.mark.storeless

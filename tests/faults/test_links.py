@@ -41,6 +41,7 @@ def put_link(path: Path, target: Path | str) -> None:
     path.symlink_to(target)
 
 
+@pytest.mark.slow
 def test_no_thing_in_any_place_gets_at_what_is_outside(tmp_path: Path) -> None:
     shown = links.run(tmp_path, 16, 5)
 

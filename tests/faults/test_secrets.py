@@ -1,4 +1,4 @@
-"""Secrets that come in by every way, and are seen by none again."""
+"""No secret that comes in, by whatever way, is stored or shown."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def test_what_only_looks_like_a_secret_stays_readable() -> None:
     assert spoiled(7) == []
 
 
+@pytest.mark.slow
 def test_no_secret_is_seen_again_whatever_way_it_came_in(tmp_path: Path) -> None:
     (secrets,) = batches(len(WAYS) + ANSWERED, 1)
 

@@ -113,9 +113,9 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
         if not confirm(question, "Use --yes to remove the project with all its data."):
             return 1
     removed = projects.remove(entry.id, with_backup=not args.no_backup)
-    counts = ", ".join(pluralize(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
+    counts = ", ".join(pluralize(count, _NOUNS[table]) for table, count in removed.removed_rows.items() if count)
     print(f"Project removed: {removed.id} {printable(removed.name)} ({counts or 'it was empty'}).")
     if removed.backup:
         print(f"Backup: {printable(removed.backup)}")
-        print(f"To restore it: {printable(removed.way_back)}")
+        print(f"To restore it: {printable(removed.restore_command)}")
     return 0

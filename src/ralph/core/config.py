@@ -68,8 +68,6 @@ STORE_VARIABLE = "RALPH_STORE"
 """Environment variable that overrides `store.url`."""
 MAX_CONFIG_BYTES = 1024 * 1024
 """Maximum size of a configuration file, in bytes."""
-MAX_CONFIG_WARNINGS = 50
-"""Maximum number of warnings about unknown keys."""
 _HEADERS = {
     *("", *(f"[{name}]" for name in SECTIONS)),
     *(f"[{name}.{key}]" for name, section in SECTIONS.items() for key in section.settings),
@@ -252,11 +250,7 @@ def _display(value: object) -> str:
 
 
 def _warn_unknown_key(warnings: list[str], source: str, name: str, known: Iterable[str]) -> None:
-    """Add a warning about an unknown key, up to a maximum number of warnings."""
-    if len(warnings) == MAX_CONFIG_WARNINGS:
-        warnings.append(f"{source}: more unknown keys were ignored.")
-    if len(warnings) > MAX_CONFIG_WARNINGS:
-        return
+    """Add a warning about an unknown key."""
     import difflib
 
     name = _printable(name)

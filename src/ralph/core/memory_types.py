@@ -30,106 +30,75 @@ class MemoryType:
     """Position and heading of its section in the knowledge base of a run, for a type with structured content."""
 
 
-MEMORY_TYPES = {
-    memory_type.name: memory_type
-    for memory_type in (
-        MemoryType(
-            name="architecture",
-            description="how the parts of the project fit together",
-            heading="Architecture",
-            is_signal=True,
-        ),
-        MemoryType(
-            name="dependency",
-            description="a library, tool or service the project needs",
-            heading="Dependencies",
-            is_signal=True,
-        ),
-        MemoryType(
-            name="decision",
-            description="what was chosen and why",
-            heading="Decisions",
-            file_section=2,
-            is_signal=True,
-        ),
-        MemoryType(
-            name="constraint",
-            description="a limit that every change must respect",
-            heading="Constraints",
-            is_signal=True,
-        ),
-        MemoryType(
-            name="pattern",
-            description="how things are done here",
-            heading="Patterns",
-            file_section=1,
-            is_signal=True,
-        ),
-        MemoryType(
-            name="convention",
-            description="a rule for names, layout or style",
-            heading="Conventions",
-            is_signal=True,
-            learnings_section=(4, "Project Conventions"),
-        ),
-        MemoryType(
-            name="pitfall",
-            description="a mistake that is easy to make, and how to avoid it",
-            heading="Pitfalls",
-            is_signal=True,
-            is_category=True,
-            is_warning=True,
-        ),
-        MemoryType(
-            name="fix",
-            description="the solution to a recurring problem",
-            heading="Fixes",
-            file_section=3,
-            is_signal=True,
-        ),
-        MemoryType(
-            name="context",
-            description="what a newcomer has to know",
-            heading="Context",
-            file_section=4,
-            is_signal=True,
-        ),
-        MemoryType(
-            name="strategy",
-            description="an approach that worked for a type of task",
-            heading="Strategies",
-            learnings_section=(1, "Proven Strategies"),
-        ),
-        MemoryType(
-            name="antipattern",
-            description="an approach that failed repeatedly",
-            heading="Antipatterns",
-            is_warning=True,
-            learnings_section=(2, "Anti-Patterns to Avoid"),
-        ),
-        MemoryType(
-            name="estimate",
-            description="how long a type of task takes",
-            heading="Estimates",
-            learnings_section=(3, "Time/Iteration Estimates"),
-        ),
-        MemoryType(
-            name="knowledge", description="an entry of the knowledge base, with a title and tags", heading="Knowledge"
-        ),
-        MemoryType(name="success_pattern", description="what made an attempt succeed", is_category=True),
-        MemoryType(name="tool_usage", description="how to use a tool here", is_category=True),
-        MemoryType(name="code_structure", description="where things are in the code", is_category=True),
-        MemoryType(name="testing_strategy", description="how to test a change", is_category=True),
-        MemoryType(name="debugging_technique", description="how to find the cause of a problem", is_category=True),
-        MemoryType(name="other", description="any other lesson", is_category=True),
-    )
-}
+_TYPES = (
+    MemoryType(name="architecture", description="how the parts fit together", heading="Architecture", is_signal=True),
+    MemoryType(
+        name="dependency", description="a library or service the project needs", heading="Dependencies", is_signal=True
+    ),
+    MemoryType(
+        name="decision", description="what was chosen and why", heading="Decisions", is_signal=True, file_section=2
+    ),
+    MemoryType(
+        name="constraint", description="a limit that every change must respect", heading="Constraints", is_signal=True
+    ),
+    MemoryType(
+        name="pattern", description="how things are done here", heading="Patterns", is_signal=True, file_section=1
+    ),
+    MemoryType(
+        name="convention",
+        description="a rule for names, layout or style",
+        heading="Conventions",
+        is_signal=True,
+        learnings_section=(4, "Project Conventions"),
+    ),
+    MemoryType(
+        name="pitfall",
+        description="an easy mistake and how to avoid it",
+        heading="Pitfalls",
+        is_signal=True,
+        is_category=True,
+        is_warning=True,
+    ),
+    MemoryType(
+        name="fix", description="the solution to a recurring problem", heading="Fixes", is_signal=True, file_section=3
+    ),
+    MemoryType(
+        name="context", description="what a newcomer has to know", heading="Context", is_signal=True, file_section=4
+    ),
+    MemoryType(
+        name="strategy",
+        description="an approach that worked",
+        heading="Strategies",
+        learnings_section=(1, "Proven Strategies"),
+    ),
+    MemoryType(
+        name="antipattern",
+        description="an approach that failed repeatedly",
+        heading="Antipatterns",
+        is_warning=True,
+        learnings_section=(2, "Anti-Patterns to Avoid"),
+    ),
+    MemoryType(
+        name="estimate",
+        description="how long a type of task takes",
+        heading="Estimates",
+        learnings_section=(3, "Time/Iteration Estimates"),
+    ),
+    MemoryType(name="knowledge", description="an entry with a title and tags", heading="Knowledge"),
+    MemoryType(name="success_pattern", description="what made an attempt succeed", is_category=True),
+    MemoryType(name="tool_usage", description="how to use a tool here", is_category=True),
+    MemoryType(name="code_structure", description="where things are in the code", is_category=True),
+    MemoryType(name="testing_strategy", description="how to test a change", is_category=True),
+    MemoryType(name="debugging_technique", description="how to find the cause of a problem", is_category=True),
+    MemoryType(name="other", description="any other lesson", is_category=True),
+)
+MEMORY_TYPES = {one.name: one for one in _TYPES}
 
-MEMORY_KINDS = tuple(one.name for one in MEMORY_TYPES.values() if one.heading)
+MEMORY_KINDS = tuple(one.name for one in _TYPES if one.heading)
 """Types that people can choose; those that are only learning categories are accepted, but not listed."""
-SIGNAL_TYPES = tuple(one.name for one in MEMORY_TYPES.values() if one.is_signal)
+SIGNAL_TYPES = tuple(one.name for one in _TYPES if one.is_signal)
 """Types that agents may state in a `MEMORY:type:content` line."""
-LEARNING_CATEGORIES = tuple(one.name for one in MEMORY_TYPES.values() if one.is_category)
+LEARNING_CATEGORIES = tuple(one.name for one in _TYPES if one.is_category)
 
 
 def describe_types() -> str:

@@ -350,7 +350,7 @@ def test_a_restore_and_a_removal_may_take_their_time(
     (tmp_path / ".ralph").mkdir()
     removed = ProjectService(tmp_path, Config(), server_store.database).remove("alpha")
 
-    assert removed.gone["memory"] == 20
+    assert removed.removed_rows["memory"] == 20
 
 
 # --- bringing back on a server -------------------------------------------------------------

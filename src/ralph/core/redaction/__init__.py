@@ -10,12 +10,11 @@ import os
 from functools import cache
 
 from ralph.core.redaction.context import CONTEXT_MARKERS, REDACTED, redact_in_context
+from ralph.core.redaction.detectors import redact_detected
 from ralph.core.text import compiled_pattern
 
-__all__ = ["REDACTED", "environment_secrets", "may_contain_secret", "redact"]
+__all__ = ["REDACTED", "environment_secrets", "redact"]
 
-MAX_DETECTION_PASSES = 20
-"""Maximum number of times a text is searched again after a match."""
 MIN_ENVIRONMENT_SECRET_CHARACTERS = 8
 """Minimum length of a secret from the environment, in characters; shorter values may be ordinary words."""
 
@@ -109,23 +108,6 @@ _WRAPPED = r"[\w.+/=-]{0,200}\\?\n[ \t]{0,8}(?=[\w-]{0,200}(?:\d|[a-z][A-Z]))[\w
 """Remainder of a token that was broken at the end of a line."""
 
 
-# Superset of what the library's detectors match. Each alternative starts with a rare character, which makes the
-# search fast.
-_SUSPECT_BY_SHAPE = (
-    r"A(?:(?:3T[A-Z0-9]|BIA|CCA|KIA|SIA)[0-9A-Z]{16}|C[a-z0-9]{32}|(?<!\wA)(?:KC|P[\dA-F])[A-Za-z0-9]{8}|ccountKey=)"
-    r"|SK[a-z0-9]{32}|SG\.[\w-]{22}\.|GR1348941|T3BlbkFJ|yJ(?<=eyJ)|0csp-"
-    r"|_(?:authToken=|live_|(?<=gh[oprsu]_)\w{36})|gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-[\w-]{20}"
-    r"|-(?:AgE|us[0-9](?<=[0-9a-z]{32}-us[0-9]))|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]{27}"
-    r"|:(?://[^\s/:@]+:[^\s/:@]+@|(?<=\d{8}:)[\w-]{35})"
-)
-_SUSPECT_BY_NAME = (
-    r"(?i)xox[abopsr]-\d|hooks\.slack\.com/|softlayer.com/soap"
-    r"|aws.{0,20}(?:key|pw|pass|token).{0,24}['\"][0-9a-z/+]{40}"
-    r"|cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)"
-    r"|(?:key|pwd?|pass(?:word)?|token)['\"]?\]?[ =:>]+['\"]?[\w-]{44}"
-)
-
-
 def redact(text: str) -> str:
     """Return the text with keys, tokens and passwords replaced by `[redacted]`."""
     folded = text.casefold()
@@ -137,12 +119,7 @@ def redact(text: str) -> str:
     text = _redact_own_secrets(text)
     if any(marker in folded for marker in CONTEXT_MARKERS):
         text = redact_in_context(text)
-    for _ in range(MAX_DETECTION_PASSES):
-        # Some patterns of the library match only the last of several secrets on a line.
-        if not may_contain_secret(text) or (redacted := _redact_detected(text)) == text:
-            break
-        text = redacted
-    return text
+    return redact_detected(text)
 
 
 def _rejoin_tokens(text: str) -> str:
@@ -178,26 +155,3 @@ def environment_secrets() -> tuple[str, ...]:
         if len(value) >= MIN_ENVIRONMENT_SECRET_CHARACTERS and not (value.isalpha() or value[0] in "/~.")
     }
     return tuple(sorted(values, key=len, reverse=True))
-
-
-def may_contain_secret(text: str) -> bool:
-    """Return whether the detection library has to search the text; if not, it would find nothing.
-
-    Loading the library takes longer than most commands, so this filter has to rule out nearly every text.
-
-    """
-    if compiled_pattern(_SUSPECT_BY_SHAPE).search(text):
-        return True
-    has_name = compiled_pattern(r"key|pass|pw|secret|token|slack|softlayer|xox").search(text.casefold())
-    return bool(has_name and compiled_pattern(_SUSPECT_BY_NAME).search(text))
-
-
-def _redact_detected(text: str) -> str:
-    from ralph.core.redaction.detectors import find_secret_spans
-
-    parts = []
-    end = 0
-    for start, next_end in find_secret_spans(text, may_contain_secret):
-        parts.append(text[end:start])
-        end = next_end
-    return REDACTED.join([*parts, text[end:]])

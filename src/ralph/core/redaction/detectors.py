@@ -1,7 +1,7 @@
 """Secret detection with the detect-secrets library.
 
-Loading the library takes longer than most commands, so this module is imported only after `may_contain_secret` has
-returned true. Its detectors are used for positions, not values: some return only the first letters of a token.
+Loading the library takes longer than most commands, so it is loaded only after `may_contain_secret` has returned true.
+Its detectors are used for positions, not values: some return only the first letters of a token.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from ralph.core.redaction.context import REDACTED
+from ralph.core.text import compiled_pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from detect_secrets.plugins.base import RegexBasedDetector
 
+MAX_DETECTION_PASSES = 20
+"""Maximum number of times a text is searched again after a match."""
 WINDOW_CHARACTERS = 500
 """Size of a search window, in characters; some patterns of the library take quadratic time."""
 OVERLAP_CHARACTERS = 200
@@ -52,44 +57,75 @@ Not those for high entropy, keywords and IP addresses, which match harmless text
 matches only their headings.
 """
 
-_GAP = re.compile(r" {12,}")
+# Superset of what the library's detectors match. Each alternative starts with a rare character, which makes the
+# search fast.
+_SUSPECT_BY_SHAPE = (
+    r"A(?:(?:3T[A-Z0-9]|BIA|CCA|KIA|SIA)[0-9A-Z]{16}|C[a-z0-9]{32}|(?<!\wA)(?:KC|P[\dA-F])[A-Za-z0-9]{8}|ccountKey=)"
+    r"|SK[a-z0-9]{32}|SG\.[\w-]{22}\.|GR1348941|T3BlbkFJ|yJ(?<=eyJ)|0csp-"
+    r"|_(?:authToken=|live_|(?<=gh[oprsu]_)\w{36})|gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-[\w-]{20}"
+    r"|-(?:AgE|us[0-9](?<=[0-9a-z]{32}-us[0-9]))|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]{27}"
+    r"|:(?://[^\s/:@]+:[^\s/:@]+@|(?<=\d{8}:)[\w-]{35})"
+)
+_SUSPECT_BY_NAME = (
+    r"(?i)xox[abopsr]-\d|hooks\.slack\.com/|softlayer.com/soap"
+    r"|aws.{0,20}(?:key|pw|pass|token).{0,24}['\"][0-9a-z/+]{40}"
+    r"|cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)"
+    r"|(?:key|pwd?|pass(?:word)?|token)['\"]?\]?[ =:>]+['\"]?[\w-]{44}"
+)
+
+_GAP = r" {12,}"
 """Boundary that no secret crosses; the library's patterns also take quadratic time on spaces."""
-_TOKEN = re.compile(r"[^\s\"'=:][^\s\"']*+")
-_REST = re.compile(r"[\w-]*+(?:\.[\w-]++)*+=*+", re.ASCII)
-_PLACEHOLDER = re.compile(r"[<>{}]")
+_VALUE = r"[^\s\"'=:][^\s\"']*+"
+_REST = r"(?a)[\w-]*+(?:\.[\w-]++)*+=*+"
+_PLACEHOLDER = r"[<>{}]"
 
-_EXAMPLE = re.compile(r"(?i)pass(?:word|wd)?|secret|token|xxx+|\*+")
+_EXAMPLE = r"(?i)pass(?:word|wd)?|secret|token|xxx+|\*+"
 
-_DIGIT_AND_CAPITAL = re.compile(r"(?=\D*+\d)[^A-Z]*+[A-Z]")
-_DIGIT_AND_BOTH_CASES = re.compile(r"(?=\D*+\d)(?=[^a-z]*+[a-z])[^A-Z]*+[A-Z]")
+_DIGIT_AND_CAPITAL = r"(?=\D*+\d)[^A-Z]*+[A-Z]"
+_DIGIT_AND_BOTH_CASES = r"(?=\D*+\d)(?=[^a-z]*+[a-z])[^A-Z]*+[A-Z]"
 _LIKELY = {
     "ArtifactoryDetector": _DIGIT_AND_BOTH_CASES,
     "AWSKeyDetector": _DIGIT_AND_CAPITAL,
     "DiscordBotTokenDetector": _DIGIT_AND_BOTH_CASES,
     "IbmCloudIamDetector": _DIGIT_AND_BOTH_CASES,
-    "TelegramBotTokenDetector": re.compile(r"\d+:AA"),
+    "TelegramBotTokenDetector": r"\d+:AA",
 }
 """Additional patterns for detectors that also match words, such as a class APDUCommandHandler."""
 _PREFIX_GROUP_DETECTORS = ("GitHubTokenDetector", "GitLabTokenDetector")
 
 
-def find_secret_spans(text: str, may_hold_secret: Callable[[str], bool] = bool) -> list[tuple[int, int]]:
-    """Return the start and end of each secret in a text, in order, without overlaps.
+def redact_detected(text: str) -> str:
+    """Return the text without the secrets that the library finds."""
+    for _ in range(MAX_DETECTION_PASSES):
+        # Some patterns of the library match only the last of several secrets on a line.
+        if not may_contain_secret(text) or not (spans := find_secret_spans(text)):
+            break
+        starts, ends = zip(*spans, strict=True)
+        text = REDACTED.join(text[end:start] for end, start in zip((0, *ends), (*starts, None), strict=True))
+    return text
 
-    Only windows that may hold a secret are searched.
 
-    """
+def may_contain_secret(text: str) -> bool:
+    """Return whether the library has to search the text; if not, it would find nothing."""
+    if compiled_pattern(_SUSPECT_BY_SHAPE).search(text):
+        return True
+    has_name = compiled_pattern(r"key|pass|pw|secret|token|slack|softlayer|xox").search(text.casefold())
+    return bool(has_name and compiled_pattern(_SUSPECT_BY_NAME).search(text))
+
+
+def find_secret_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each secret in a text, in order, without overlaps."""
     spans: list[tuple[int, int]] = []
-    for start, end in sorted(_spans(text, may_hold_secret)):
+    for start, end in sorted(_spans(text)):
         if spans and start <= spans[-1][1]:
             start, end = spans[-1][0], max(end, spans.pop()[1])
         spans.append((start, end))
     return spans
 
 
-def _spans(text: str, may_hold_secret: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
+def _spans(text: str) -> Iterator[tuple[int, int]]:
     for start, own_end, end in _windows(text):
-        if not may_hold_secret(text[start:end]):
+        if not may_contain_secret(text[start:end]):
             continue
         for detector in _detectors():
             for pattern in detector.denylist:
@@ -100,7 +136,7 @@ def _spans(text: str, may_hold_secret: Callable[[str], bool]) -> Iterator[tuple[
 
 def _windows(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield search windows: start, end of the starts to report, and end of the text to match against."""
-    gaps = [gap.span() for gap in _GAP.finditer(text)]
+    gaps = [gap.span() for gap in compiled_pattern(_GAP).finditer(text)]
     begin = 0
     for end, next_begin in [*gaps, (len(text), 0)]:
         for start in range(begin, max(begin + 1, end - OVERLAP_CHARACTERS), WINDOW_CHARACTERS - OVERLAP_CHARACTERS):
@@ -116,16 +152,16 @@ def _span(detector: RegexBasedDetector, match: re.Match[str]) -> tuple[int, int]
     name = type(detector).__name__
     text = match.string
     group = 1 if match.re.groups and name not in _PREFIX_GROUP_DETECTORS else 0
-    token = _TOKEN.search(text, *match.span(group))
-    if token is None or _PLACEHOLDER.search(token[0]) or text.startswith("@sha256:", token.end()):
+    token = compiled_pattern(_VALUE).search(text, *match.span(group))
+    if token is None or compiled_pattern(_PLACEHOLDER).search(token[0]) or text.startswith("@sha256:", token.end()):
         return None
-    if name in _LIKELY and not _LIKELY[name].match(token[0]):
+    if name in _LIKELY and not compiled_pattern(_LIKELY[name]).match(token[0]):
         return None
-    if name == "BasicAuthDetector" and _EXAMPLE.fullmatch(token[0]):
+    if name == "BasicAuthDetector" and compiled_pattern(_EXAMPLE).fullmatch(token[0]):
         return None
     if name == "JwtTokenDetector" and not _is_jwt(detector, token[0]):
         return None
-    rest = _REST.match(text, token.end(), token.end() + MAX_TOKEN_REST_CHARACTERS)
+    rest = compiled_pattern(_REST).match(text, token.end(), token.end() + MAX_TOKEN_REST_CHARACTERS)
     assert rest  # the pattern also matches an empty string
     return token.start(), rest.end()
 
