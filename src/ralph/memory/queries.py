@@ -7,7 +7,7 @@ from itertools import islice
 
 from ralph.core.actor import PERSON
 from ralph.core.errors import UsageError
-from ralph.core.paging import ResultList
+from ralph.core.paging import Page, ResultList, paged
 from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now, record, replace
 from ralph.core.text import count_tokens, find_paths
 from ralph.memory.lifecycle.confidence import current_confidence
@@ -16,12 +16,11 @@ from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
-    from ralph.core.paging import Page
     from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
@@ -151,8 +150,6 @@ class MemoryQueries:
         if ranker:
             return self._ranked(query, filter, ranker, task_id)[:limit]
         if not query and not task_id:
-            from ralph.core.paging import Page
-
             return [
                 RecalledMemory(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)
             ]
@@ -312,11 +309,15 @@ class MemoryQueries:
         after = page.after if page else None
         ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
         matching = (one for one in ordered if _is_confident(one, filter, at))
-        if page is None:
-            return ResultList(matching)
-        found = list(islice(matching, min(page.limit + 1, sys.maxsize)))
-        items = found[: page.limit]
-        return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
+        return page_of(matching, page)
+
+
+def page_of(memories: Iterable[Memory], page: Page | None) -> ResultList[Memory]:
+    """Return the memories of a page, or all of them without one."""
+    if page is None:
+        return ResultList(memories)
+    found = islice(memories, min(page.limit + 1, sys.maxsize))
+    return paged([(one, (one.created_at, one.id)) for one in found], page)
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:
