@@ -13,6 +13,7 @@ from ralph.memory.lifecycle.task_type import classify_objective
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rankers import RANKERS as FORMULAS
 from ralph.project import Project
+from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
 from ralph.workspace import init_project
 
@@ -33,7 +34,7 @@ class Ralph:
 
     def add(self, memories: list[Memory]) -> None:
         """Keep memories as they are given."""
-        self._project.memory.insert(
+        self._project.store.memories.insert_all_unchecked(
             [
                 Kept(
                     id=memory["id"],
@@ -48,7 +49,8 @@ class Ralph:
                     updated_at=memory["created_at"],
                 )
                 for memory in memories
-            ]
+            ],
+            ChangeInfo(who="bench", why=""),
         )
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:

@@ -39,6 +39,7 @@ def test_the_playbook_of_a_world_can_be_read_as_it_is_written(world: World, tmp_
     assert RehearsalAgent(world.playbook).accepts_model
 
 
+@pytest.mark.slow
 def test_memory_saves_attempts_and_money(world: World, escalating: Played) -> None:
     without = play(world, "no memory", order=RunOptions(with_memory=False)).tally
 
@@ -47,6 +48,7 @@ def test_memory_saves_attempts_and_money(world: World, escalating: Played) -> No
     assert escalating.tally.cost_usd < without.cost_usd
 
 
+@pytest.mark.slow
 def test_to_escalate_is_cheaper_than_to_take_the_strongest_and_gets_as_much_done(
     world: World, escalating: Played
 ) -> None:
@@ -57,6 +59,7 @@ def test_to_escalate_is_cheaper_than_to_take_the_strongest_and_gets_as_much_done
     assert escalating.tally.cost_usd < strongest.cost_usd
 
 
+@pytest.mark.slow
 def test_harmful_memories_lose_confidence_and_helpful_ones_gain(world: World) -> None:
     credited = play(plant(world), "planted").credited
 

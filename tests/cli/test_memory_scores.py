@@ -23,6 +23,7 @@ from ralph.memory.recall.labels import SCORE_DESCRIPTIONS
 from ralph.memory.recall.rank import WEIGHTS
 from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE
 from ralph.project import Project
+from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
@@ -73,7 +74,7 @@ def learned(here: Path, *texts: str, **fields: object) -> list[str]:
             )
             for n, text in enumerate(texts, first)
         ]
-        project.memory.insert(made)
+        project.store.memories.insert_all_unchecked(made, ChangeInfo(who="test", why=""))
         return [memory.id for memory in made]
 
 

@@ -76,7 +76,8 @@ def filled(tmp_path: Path) -> Iterator[Project]:
     set_up_project(directory)
     with Project.open(directory) as project:
         texts = [f"{who} {what}" for who, what in product(WHO, WHAT)]
-        project.memory.insert([a_memory(text, id=f"mem-{n}-0000") for n, text in enumerate(texts)])
+        memories = [a_memory(text, id=f"mem-{n}-0000") for n, text in enumerate(texts)]
+        project.store.memories.insert_all_unchecked(memories, ChangeInfo(who="test", why=""))
         project.memory.maintenance.embed()
         yield project
 

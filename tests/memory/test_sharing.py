@@ -186,7 +186,8 @@ def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs:
 
 def test_an_id_that_means_something_else_here_is_not_written_over(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    theirs.memory.insert([replace(memory, title="Other", body="Zebras have stripes, mostly.")])
+    other = replace(memory, title="Other", body="Zebras have stripes, mostly.")
+    theirs.store.memories.insert_unchecked(other, ChangeInfo(who="person", why="test"))
 
     ours.memory.sharing.share(memory.id)
 

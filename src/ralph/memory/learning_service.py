@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from ralph.core.errors import ConfirmationRequiredError, NotFoundError, RalphError, UsageError
-from ralph.core.paging import ResultList
 from ralph.core.records import MemoryState, now, replace
 from ralph.core.text import extract_title, sanitize
+from ralph.memory.capture.promotion import promote_learnings, run_histories, stage_learnings, validate_learnings
+from ralph.memory.queries import page_of
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.memory_queries import MemoryFilter
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.core.actor import Actor
-    from ralph.core.paging import Page
+    from ralph.core.paging import Page, ResultList
     from ralph.core.records import Memory
     from ralph.memory.capture.promotion import LearningCounts
     from ralph.memory.service import MemoryService
@@ -45,8 +44,6 @@ class LearningService:
 
     def extract(self, run_id: str | None = None) -> tuple[str, LearningCounts]:
         """Extract learnings from a run, by default the latest, and stage them; return the run id and the counts."""
-        from ralph.memory.capture.promotion import run_histories, stage_learnings
-
         runs = self._store.runs.latest(1)
         if run_id is None and not runs:
             raise RalphError("There is no run to learn from yet. Start one with: ralph run", code="no-run")
@@ -58,7 +55,6 @@ class LearningService:
     def extract_state(self, text: str, name: str) -> LearningCounts:
         """Extract learnings from the state file of another loop, and stage them."""
         from ralph.formats.loop_state import read_loop_state
-        from ralph.memory.capture.promotion import stage_learnings
 
         self._actor.require_person("import the state of another loop")
         try:
@@ -104,14 +100,10 @@ class LearningService:
 
     def validate(self) -> LearningCounts:
         """Validate pending learnings against the rules."""
-        from ralph.memory.capture.promotion import validate_learnings
-
         return validate_learnings(self._store, ChangeInfo(who="ralph", why="validated"))
 
     def promote(self, ids: Sequence[str] = (), *, validate_first: bool = False) -> tuple[LearningCounts, int]:
         """Promote validated learnings, all or the given ones; return the counts and how many stay staged."""
-        from ralph.memory.capture.promotion import promote_learnings
-
         self._actor.require_person("promote learnings")
         if validate_first:
             self.validate()
@@ -179,12 +171,7 @@ class LearningService:
         filter = _STATUSES[status]
         memories = self._store.memories
         after = page.after if page else None
-        ordered = memories.listing.newest(filter, after) if newest else memories.listing.oldest(filter, after)
-        if page is None:
-            return ResultList(ordered)
-        found = list(islice(ordered, page.limit + 1))
-        items = found[: page.limit]
-        return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
+        return page_of((memories.listing.newest if newest else memories.listing.oldest)(filter, after), page)
 
 
 def _require_undecided(memory: Memory) -> None:

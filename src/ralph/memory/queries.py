@@ -7,7 +7,7 @@ from itertools import islice
 
 from ralph.core.actor import PERSON
 from ralph.core.errors import UsageError
-from ralph.core.paging import ResultList
+from ralph.core.paging import Page, ResultList, paged
 from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now, record, replace
 from ralph.core.text import count_tokens, find_paths
 from ralph.memory.lifecycle.confidence import current_confidence
@@ -16,12 +16,11 @@ from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
-    from ralph.core.paging import Page
     from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
@@ -103,8 +102,8 @@ class MemoryQueries:
         """Return one memory, whatever its state."""
         return self._memories.get(id)
 
-    def show(self, id: str) -> MemoryView:
-        """Return a memory with its links and uses."""
+    def show(self, id: str, attempts: int = SHOWN_ATTEMPTS) -> MemoryView:
+        """Return a memory with its links and the latest attempts it was shown to, newest first."""
         memory = self._memories.get(id)
         links, back = self._memories.index.links(id)
         return MemoryView(
@@ -112,7 +111,7 @@ class MemoryQueries:
             confidence=current_confidence(memory, now()),
             links=tuple((title, other.id if other else None) for title, other in links),
             linked_from=tuple(back),
-            shown_to=tuple(self._memories.history.attempts_shown(id, SHOWN_ATTEMPTS)),
+            shown_to=tuple(self._memories.history.attempts_shown(id, attempts)),
         )
 
     def history(self, id: str) -> list[MemoryEvent]:
@@ -120,14 +119,9 @@ class MemoryQueries:
         self._memories.get(id)
         return self._memories.history.of(id)
 
-    def shown_to(self, id: str, limit: int = SHOWN_ATTEMPTS) -> list[Row]:
-        """Return the latest attempts a memory was shown to, newest first."""
-        self._memories.get(id)
-        return self._memories.history.attempts_shown(id, limit)
-
     def confidence_over_time(self, id: str) -> list[ConfidenceAt]:
         """Return the confidence of a memory from the day it was added until now."""
-        from ralph.memory.lifecycle.timeline import MemoryUse, confidence_over_time
+        from ralph.memory.lifecycle.timeline import MemoryUse, trace_confidence
 
         memory = self.get(id)
         uses = [
@@ -138,7 +132,7 @@ class MemoryQueries:
             and row["outcome"] != "interrupted"
             and not (row["outcome"] == "done" and row["handed_to"])
         ]
-        return confidence_over_time(memory, self._memories.history.of(id), uses, now())
+        return trace_confidence(memory, self._memories.history.of(id), uses, now())
 
     # --- many ------------------------------------------------------------------------
 
@@ -160,8 +154,6 @@ class MemoryQueries:
         if ranker:
             return self._ranked(query, filter, ranker, task_id)[:limit]
         if not query and not task_id:
-            from ralph.core.paging import Page
-
             return [
                 RecalledMemory(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)
             ]
@@ -197,7 +189,9 @@ class MemoryQueries:
         ordered = map(to_recalled, rank_memories(self._store, replace(context, at=at), filter, by_meaning=by_meaning))
         return list(islice((one for one in ordered if _is_confident(one.memory, filter, at)), limit))
 
-    def matching(self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, most: int = 0) -> list[Memory]:
+    def recall_within(
+        self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, limit: int = 0
+    ) -> list[Memory]:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
         Uses full-text search only: this runs before every prompt, and an embedding model takes long to load.
@@ -208,7 +202,7 @@ class MemoryQueries:
 
         filter = self._with_settings(filter)
         chosen: list[Memory] = []
-        for one in recall_memories(self._store, context, filter, most or MAX_SHOWN, tags=filter.tags).shown:
+        for one in recall_memories(self._store, context, filter, limit or MAX_SHOWN, tags=filter.tags).shown:
             if not budget_tokens or count_tokens(render_primer([*chosen, one.memory])) <= budget_tokens:
                 chosen.append(one.memory)
         return chosen
@@ -216,12 +210,12 @@ class MemoryQueries:
     def prime(
         self, filter: MemoryFilter, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
     ) -> list[Memory]:
-        """Return memories for the start of a session, within a token budget: the most certain of each type in turn.
+        """Return memories for the start of a session, within a token budget: the most trusted of each type in turn.
 
         With a task or a text, the ones a prompt for it would show, best first.
         """
         if task_id is not None or text is not None:
-            return self.matching(self._context_of(clean_query(text or ""), task_id), filter, budget_tokens)
+            return self.recall_within(self._context_of(clean_query(text or ""), task_id), filter, budget_tokens)
         if not budget_tokens:
             return list(self._memories.find(filter))
         from ralph.memory.recall.prime import fit_to_budget
@@ -230,13 +224,13 @@ class MemoryQueries:
             self._memories.listing.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
         )
 
-    def surest(self, budget_tokens: int, besides: Collection[str] = (), after: str = "") -> list[Memory]:
-        """Return the most certain memories of each type, except `besides`, learned after a time if one is given."""
+    def most_trusted(self, budget_tokens: int, exclude: Collection[str] = (), after: str = "") -> list[Memory]:
+        """Return the most trusted memories of each type, except `exclude`, added after a time if one is given."""
         from ralph.memory.recall.prime import fit_to_budget
 
-        most = budget_tokens // MIN_TOKENS + 1 + len(besides)
-        found = self._memories.listing.most_confident(self._with_settings(MemoryFilter(after=after)), most)
-        return fit_to_budget([one for one in found if one.id not in besides], budget_tokens, now())
+        limit = budget_tokens // MIN_TOKENS + 1 + len(exclude)
+        found = self._memories.listing.most_confident(self._with_settings(MemoryFilter(after=after)), limit)
+        return fit_to_budget([one for one in found if one.id not in exclude], budget_tokens, now())
 
     def _with_settings(self, filter: MemoryFilter) -> MemoryFilter:
         """Return the filter with `memories.filter` of the settings for what it leaves open."""
@@ -329,16 +323,20 @@ class MemoryQueries:
         matching = (one for one in ordered if _is_confident(one, filter, at))
         if stale:
             matching = (replace(one, stale=stale[one.id]) for one in matching if one.id in stale)
-        if page is None:
-            return ResultList(matching)
-        found = list(islice(matching, min(page.limit + 1, sys.maxsize)))
-        items = found[: page.limit]
-        return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
+        return page_of(matching, page)
 
     def _current_staleness(self) -> dict[str, str]:
         from ralph.memory.freshness import current_staleness
 
         return current_staleness(self._store, self._root) if self._has_files else {}
+
+
+def page_of(memories: Iterable[Memory], page: Page | None) -> ResultList[Memory]:
+    """Return the memories of a page, or all of them without one."""
+    if page is None:
+        return ResultList(memories)
+    found = islice(memories, min(page.limit + 1, sys.maxsize))
+    return paged([(one, (one.created_at, one.id)) for one in found], page)
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:

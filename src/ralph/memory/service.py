@@ -114,10 +114,6 @@ class MemoryService(MemoryQueries):
         change = ChangeInfo(who="agent", why=why)
         return [self._memories.add(self._with_file_marks(memory), change) for memory in memories]
 
-    def insert(self, memories: Sequence[Memory]) -> None:
-        """Insert memories as they are, under new ids of their own, without looking for duplicates."""
-        self._memories.insert_all_unchecked(memories, self._change("kept as given"))
-
     # --- changing --------------------------------------------------------------------
 
     def edit(

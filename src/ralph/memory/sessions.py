@@ -93,14 +93,14 @@ class SessionService:
             return self._build(START_HEADING, self._new_memories(known))
         frame = START_HEADING + self._instructions()
         query = self._session_query(known) if known else None
-        matching = self._memory.matching(query, MemoryFilter(), _remaining_tokens(frame)) if query else []
+        matching = self._memory.recall_within(query, MemoryFilter(), _remaining_tokens(frame)) if query else []
         budget = _remaining_tokens(frame + _render(matching))
-        others = self._memory.surest(budget, [one.id for one in matching]) if budget > 0 else []
+        others = self._memory.most_trusted(budget, [one.id for one in matching]) if budget > 0 else []
         return self._build(START_HEADING, [*matching, *others], self._instructions())
 
     def _new_memories(self, session: AgentSession) -> list[Memory]:
         """Return memories added since a session started that it has not seen."""
-        return self._memory.surest(
+        return self._memory.most_trusted(
             _remaining_tokens(START_HEADING), (*session.shown, *session.learned), after=session.started_at
         )
 
@@ -118,7 +118,7 @@ class SessionService:
             return SessionContext()
         known = self._store.sessions.find(id) if id else None
         query = _query(prompt, id, known.shown if known else ())
-        memories = self._memory.matching(
+        memories = self._memory.recall_within(
             query, MemoryFilter(), MAX_PROMPT_CONTEXT_CHARACTERS // CHARACTERS_PER_TOKEN, MAX_PROMPT_MEMORIES
         )
         return self._build(PROMPT_HEADING, memories)

@@ -170,11 +170,11 @@ def import_shared(store: Store) -> int:
     if not shared.unseen_range():
         return 0
     with store.transaction():
-        news = shared.unseen_range()  # somebody else may have been quicker
-        if not news:
+        unseen = shared.unseen_range()  # somebody else may have been quicker
+        if not unseen:
             return 0
-        count = _SharedImport(store, shared).take(shared.changed_between(*news))
-        shared.record_sync(news[1])
+        count = _SharedImport(store, shared).apply(shared.changed_between(*unseen))
+        shared.record_sync(unseen[1])
     return count
 
 
@@ -186,12 +186,12 @@ class _SharedImport:
         self._shared = shared
         self._synced = shared.synced_ids()
 
-    def take(self, touched: Sequence[tuple[Memory, str]]) -> int:
+    def apply(self, changed: Sequence[tuple[Memory, str]]) -> int:
         """Import shared memories, each with the reason of its last change; return the number changed here."""
         count = 0
         new: dict[str, list[Memory]] = {}
-        known = self._memories.index.seqs_by_id([one.id for one, _ in touched])
-        for one, why in touched:
+        known = self._memories.index.seqs_by_id([one.id for one, _ in changed])
+        for one, why in changed:
             own_id = self._own_id(one, one.id in known)
             if one.state is not MemoryState.ACTIVE:
                 count += bool(own_id) and self._withdraw(one, own_id)
@@ -211,11 +211,11 @@ class _SharedImport:
         return one.id if is_known and _came_by_sharing(self._memories.history.of(one.id)) else ""
 
     def _import(self, memories: Sequence[Memory], change: ChangeInfo) -> int:
-        kept = self._memories.import_memories([(memory, ()) for memory in memories], change)
-        for one, ours in zip(memories, kept, strict=True):
+        results = self._memories.import_memories([(memory, ()) for memory in memories], change)
+        for one, ours in zip(memories, results, strict=True):
             if ours.what != "refused":  # what a person has deleted here stays deleted
                 self._shared.save_synced(one.id, ours.memory.id, _mark(one))
-        return sum(ours.what in ("added", "merged", "revived") for ours in kept)
+        return sum(ours.what in ("added", "merged", "revived") for ours in results)
 
     def _renew(self, one: Memory, own_id: str, why: str) -> bool:
         """Update our copy from the shared one, unless it was edited or pruned here."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ralph.core.records import Memory, MemoryEvent, replace, timestamp
 from ralph.memory.lifecycle.confidence import current_confidence
-from ralph.memory.lifecycle.timeline import ConfidenceAt, MemoryUse, changed_fields, confidence_over_time
+from ralph.memory.lifecycle.timeline import ConfidenceAt, MemoryUse, changed_fields, trace_confidence
 from tests.make import a_memory
 
 DAY = 86_400
@@ -42,7 +42,7 @@ def seen(points: list[ConfidenceAt]) -> list[tuple[str, float, str]]:
 
 
 def test_a_memory_nobody_speaks_for_fades_by_the_week() -> None:
-    points = confidence_over_time(a_life(confidence=0.6), [event(1, day(0), "added")], [], day(20))
+    points = trace_confidence(a_life(confidence=0.6), [event(1, day(0), "added")], [], day(20))
 
     assert seen(points) == [
         (day(0)[:10], 0.6, "added"),
@@ -59,7 +59,7 @@ def test_what_an_event_kept_is_what_is_told() -> None:
         event(3, day(2), "edited", {"title": "A"}, {"title": "B"}),
     ]
 
-    points = confidence_over_time(a_life(confidence=0.9), events, [], day(3))
+    points = trace_confidence(a_life(confidence=0.9), events, [], day(3))
 
     assert [(one.what, one.confidence) for one in points] == [
         ("added", 0.3),
@@ -78,7 +78,7 @@ def test_a_use_is_a_step_between_what_is_kept() -> None:
     ]
     memory = a_life(confidence=0.62, used_at=day(3), wins=2, losses=1)
 
-    points = confidence_over_time(memory, events, uses, day(4))
+    points = trace_confidence(memory, events, uses, day(4))
 
     assert seen(points) == [
         (day(0)[:10], 0.6, "added"),
@@ -95,13 +95,13 @@ def test_being_confirmed_stops_the_fading() -> None:
         event(2, day(13), "confirmed", {"verified_at": None}, {"verified_at": day(13)}),
     ]
 
-    points = confidence_over_time(a_life(confidence=0.6, verified_at=day(13)), events, [], day(19))
+    points = trace_confidence(a_life(confidence=0.6, verified_at=day(13)), events, [], day(19))
 
     assert seen(points)[-2:] == [(day(13)[:10], 0.6, "confirmed"), (day(19)[:10], 0.6, "now")]
 
 
 def test_it_does_not_fade_below_the_lowest_and_ends_there() -> None:
-    points = confidence_over_time(a_life(confidence=0.2), [event(1, day(0), "added")], [], day(3_000))
+    points = trace_confidence(a_life(confidence=0.2), [event(1, day(0), "added")], [], day(3_000))
 
     assert points[-1].confidence == 0.1
     assert len(points) < 10
@@ -111,7 +111,7 @@ def test_a_damaged_history_says_what_it_can() -> None:
     damaged = event(1, "no date at all", "edited")
     broken = MemoryEvent(seq=2, memory_id="m", what="edited", was="{", became="[1]", who="x", why="", at=day(1))
 
-    points = confidence_over_time(a_life(confidence=0.5), [damaged, broken], [], day(2))
+    points = trace_confidence(a_life(confidence=0.5), [damaged, broken], [], day(2))
 
     assert points[-1] == ConfidenceAt(at=day(2), confidence=0.5, what="now")
     assert changed_fields(broken) == {}
@@ -143,7 +143,7 @@ def test_any_life_is_told_in_order_within_bounds_and_up_to_what_holds_now(
     latest = max((at for at, _ in used), default=None)
     memory = a_life(confidence=kept[-1] if kept and not used else confidence, used_at=latest)
 
-    points = confidence_over_time(memory, events, [MemoryUse(at=at, succeeded=won) for at, won in used], day(500))
+    points = trace_confidence(memory, events, [MemoryUse(at=at, succeeded=won) for at, won in used], day(500))
 
     assert [one.at for one in points] == sorted(one.at for one in points)
     assert all(0 <= one.confidence <= 1 for one in points)

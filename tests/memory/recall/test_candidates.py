@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,11 @@ from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish, remember
 
 NOISE = ("paint the fence", "water the plants", "walk the dog", "bake some bread", "tune the piano", "mow the lawn")
+
+
+def many(store: Store, make: Callable[[int], Memory], count: int = 500) -> None:
+    """Insert many memories at once."""
+    store.memories.insert_all_unchecked([make(n) for n in range(count)], ChangeInfo(who="person", why=""))
 
 
 def asking(title: str, **more: Any) -> RecallContext:
@@ -117,11 +123,8 @@ def test_a_link_brings_what_it_names(store: Store) -> None:
 
 
 def test_wanted_kinds_alone_are_ranked_however_many_others_there_are(store: Store) -> None:
-    for n in range(300):
-        remember(store, a_memory(f"Parser {n}", f"The parser wants tabs {n}.", kind="pattern"))
     old = remember(store, a_memory("The fix", "parser", kind="fix"))
-    for n in range(300, 700):
-        remember(store, a_memory(f"Parser {n}", f"The parser wants tabs {n}.", kind="pattern"))
+    many(store, lambda n: a_memory(f"Parser {n}", f"The parser wants tabs {n}.", id=f"mem-2-{n:05}", kind="pattern"))
 
     found = rank_memories(store, asking("parser tabs"), MemoryFilter(kinds=("fix",)))
 
@@ -173,8 +176,7 @@ def test_near_duplicates_are_shown_once(store: Store) -> None:
 
 def test_tags_that_are_asked_for_are_found_behind_any_number_of_better_matches(store: Store) -> None:
     billing = remember(store, a_memory("Old one", "zebra rounding", tags=("billing",)))
-    for n in range(400):
-        remember(store, a_memory(f"Zebra {n}", f"zebra rounding zebra {n}", tags=("other",)))
+    many(store, lambda n: a_memory(f"Zebra {n}", f"zebra rounding zebra {n}", id=f"mem-2-{n:05}", tags=("other",)))
 
     found = rank_memories(store, asking("zebra rounding"), MemoryFilter(tags=("billing",)))
 
@@ -182,10 +184,7 @@ def test_tags_that_are_asked_for_are_found_behind_any_number_of_better_matches(s
 
 
 def test_links_do_not_make_a_recall_slow(store: Store) -> None:
-    store.memories.insert_all_unchecked(
-        [a_memory(f"Common {n}", "common database connection", id=f"mem-2-{n:05}", tags=()) for n in range(3_000)],
-        ChangeInfo(who="person", why=""),
-    )
+    many(store, lambda n: a_memory(f"Common {n}", "common database connection", id=f"mem-2-{n:05}", tags=()), 3_000)
     began = time.process_time()
 
     recall_memories(store, asking("common database connection"))

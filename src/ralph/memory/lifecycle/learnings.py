@@ -63,7 +63,7 @@ def describe_learning(kind: str, task_type: str | None, content: Content) -> tup
 def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, str]:
     complexity = _text(content, "complexity")
     title = f"Estimate for {task_type or GENERAL_TASK_TYPE} tasks" + (f" ({complexity})" if complexity else "")
-    iterations, milliseconds = _number(content, "totalIterations"), _number(content, "avgIterationTime")
+    iterations, milliseconds = number_field(content, "totalIterations"), number_field(content, "avgIterationTime")
     duration = "" if milliseconds is None else _format_duration(milliseconds / 1000)
     parts = []
     if iterations is not None:
@@ -78,7 +78,7 @@ def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, st
 
 def _format_evidence(content: Content) -> str:
     """Return the evidence for a strategy or an antipattern."""
-    iterations, occurrences = _number(content, "iterations"), _number(content, "occurrences")
+    iterations, occurrences = number_field(content, "iterations"), number_field(content, "occurrences")
     over = "" if iterations is None else f"over {_format_count(iterations, 'iteration')}"
     effective = _format_percent(content, "effectiveness")
     parts = [" ".join(filter(None, [f"{effective} effective" if effective else "", over]))]
@@ -90,7 +90,7 @@ def _format_evidence(content: Content) -> str:
 
 
 def _format_examples(content: Content) -> str:
-    examples = _texts(content, "examples")[:MAX_EXAMPLES]
+    examples = text_list(content, "examples")[:MAX_EXAMPLES]
     return f"Examples: {', '.join(examples)}" if examples else ""
 
 
@@ -120,7 +120,7 @@ def _format_count(count: float, noun: str) -> str:
 
 
 def _format_percent(content: Content, name: str) -> str:
-    share = _number(content, name)
+    share = number_field(content, name)
     return f"{share:.0%}" if share is not None and share <= 1 else ""
 
 
@@ -134,7 +134,7 @@ def _format_duration(seconds: float) -> str:
 
 def structured_content(memory: Memory) -> dict[str, object]:
     """Return the content of a learning; for a plain-text learning, build one that says the same."""
-    if content := _parse_object(memory.content):
+    if content := parse_content(memory.content):
         return content
     details = "" if memory.body == memory.title else memory.body
     return {_statement_field(memory.kind): memory.title, **({"details": details} if details else {})}
@@ -162,7 +162,7 @@ def _statement_field(kind: str) -> str:
 
 def learning_identity(kind: str, task_type: str | None, content: str) -> str:
     """Return the text two learnings must have in common to be the same: kind, task type and statement."""
-    fields = _parse_object(content)
+    fields = parse_content(content)
     statement = _statement(kind, fields) if fields is not None else ""
     return "\n".join(
         " ".join(part.casefold().split()) for part in (kind, task_type or GENERAL_TASK_TYPE, statement or content)
@@ -171,7 +171,7 @@ def learning_identity(kind: str, task_type: str | None, content: str) -> str:
 
 def merge_content(kind: str, old: str, new: str, old_support: int) -> str:
     """Return the merged content of two equal learnings; the old one has been learned `old_support` times."""
-    old_fields, new_fields = _parse_object(old), _parse_object(new)
+    old_fields, new_fields = parse_content(old), parse_content(new)
     if old_fields is None or new_fields is None:
         known = old_fields if new_fields is None else new_fields
         return _to_json(known or {})
@@ -190,7 +190,7 @@ def merge_content(kind: str, old: str, new: str, old_support: int) -> str:
 
 
 def _merge_strategies(old: Content, new: Content) -> dict[str, object]:
-    before, after = _number(old, "iterations"), _number(new, "iterations")
+    before, after = number_field(old, "iterations"), number_field(new, "iterations")
     return {
         "effectiveness": _weighted_mean(old, new, "effectiveness", before, after),
         "iterations": _sum(before, after),
@@ -200,13 +200,13 @@ def _merge_strategies(old: Content, new: Content) -> dict[str, object]:
 def _merge_antipatterns(old: Content, new: Content) -> dict[str, object]:
     impacts = [impact for one in (old, new) if (impact := _text(one, "impact").lower()) in IMPACTS]
     return {
-        "occurrences": _sum(_number(old, "occurrences"), _number(new, "occurrences")),
+        "occurrences": _sum(number_field(old, "occurrences"), number_field(new, "occurrences")),
         "impact": max(impacts, key=IMPACTS.index, default=None),
     }
 
 
 def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, object]:
-    before, after = _number(old, "totalIterations"), _number(new, "totalIterations")
+    before, after = number_field(old, "totalIterations"), number_field(new, "totalIterations")
     # The old estimate is weighted by all loops it was learned from, the new one by its own.
     weight = None if before is None else before * support
     return {
@@ -217,13 +217,13 @@ def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, obje
 
 
 def _merge_conventions(old: Content, new: Content) -> dict[str, object]:
-    examples = dict.fromkeys(_texts(old, "examples") + _texts(new, "examples"))
+    examples = dict.fromkeys(text_list(old, "examples") + text_list(new, "examples"))
     return {"examples": list(examples)[:MAX_EXAMPLES] or None}
 
 
 def _weighted_mean(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:
     """Return the weighted mean, or the only value there is; without weights both count the same."""
-    before, after = _number(old, name), _number(new, name)
+    before, after = number_field(old, name), number_field(new, name)
     if before is None or after is None:
         return _as_int(after if before is None else before)
     if old_weight is None or new_weight is None or not old_weight + new_weight:
@@ -250,7 +250,8 @@ def _statement(kind: str, content: Content) -> str:
     return next(filter(None, (_text(content, name) for name in names)), "")
 
 
-def _parse_object(text: str) -> dict[str, object] | None:
+def parse_content(text: str) -> dict[str, object] | None:
+    """Return the fields of a content, or None if it is not a JSON object."""
     try:
         value = json.loads(text, parse_constant=lambda word: None)
     except (ValueError, RecursionError):
@@ -267,12 +268,14 @@ def _text(content: Content, name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _texts(content: Content, name: str) -> list[str]:
+def text_list(content: Content, name: str) -> list[str]:
+    """Return the texts in a field that is a list."""
     value = content.get(name)
     return [text.strip() for text in value if isinstance(text, str) and text.strip()] if isinstance(value, list) else []
 
 
-def _number(content: Content, name: str) -> float | None:
+def number_field(content: Content, name: str) -> float | None:
+    """Return a field that is a number of a plausible size, or None."""
     value = content.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_NUMBER:
         return None

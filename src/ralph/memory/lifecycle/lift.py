@@ -159,39 +159,18 @@ def _arm(trials: Sequence[Trial]) -> Arm:
 
 
 def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
-    """Return what is missing for a comparison and when it will be available; empty if nothing is."""
+    """Return what is missing for a comparison; empty if nothing is."""
     if not trials:
         return "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1"
-    holdout = trials[-1].holdout
-    attempts = {side: arm.attempts for side, arm in arms.items()}
-    if short := _short_arm(attempts, MIN_ATTEMPTS, "attempt"):
-        side, sentence = short
-        iterations = (MIN_ATTEMPTS - attempts[side]) / (1 - holdout if side else holdout)
-        return f"{sentence} {_iterations_message(iterations, holdout)}"
-    done = {side: arm.done for side, arm in arms.items()}
-    if short := _short_arm(done, MIN_COMPLETED_TASKS, "completed task"):
-        side, sentence = short
-        attempts_each = attempts[side] / max(done[side], 1)
-        iterations = (MIN_COMPLETED_TASKS - done[side]) * attempts_each / (1 - holdout if side else holdout)
-        return f"{sentence} {_iterations_message(iterations, holdout)}"
+    for noun, least, counts in (
+        ("attempt", MIN_ATTEMPTS, {side: arm.attempts for side, arm in arms.items()}),
+        ("completed task", MIN_COMPLETED_TASKS, {side: arm.done for side, arm in arms.items()}),
+    ):
+        side = min(counts, key=counts.__getitem__)
+        if counts[side] < least:
+            so_far = f"{_count(counts[side], noun)} {'with' if side else 'without'} memory so far"
+            return f"Not enough data: {so_far}; each arm needs at least {least}."
     return ""
-
-
-def _short_arm(counts: Mapping[bool, int], least: int, noun: str) -> tuple[bool, str] | None:
-    """Return the arm with too few of something and a sentence about it, or None."""
-    side = min(counts, key=counts.__getitem__)
-    if counts[side] >= least:
-        return None
-    where = "with" if side else "without"
-    return side, (
-        f"Not enough data: {_count(counts[side], noun)} {where} memory so far; each arm needs at least {least}."
-    )
-
-
-def _iterations_message(count: float, holdout: float) -> str:
-    digits = 1 if count < 100 else 10
-    about = math.ceil(round(count / digits, 6)) * digits
-    return f"With a holdout of {100 * holdout:g}%, this takes about {_count(about, 'more iteration')}."
 
 
 def _count(number: int, noun: str) -> str:

@@ -6,7 +6,7 @@ The reasons have the same wording as in the `staging.json` files of other progra
 from __future__ import annotations
 
 from ralph.core.records import MemoryState, replace
-from ralph.memory.lifecycle.learnings import LEARNING_KINDS
+from ralph.memory.lifecycle.learnings import LEARNING_KINDS, parse_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,17 +43,7 @@ def _missing_fields(memory: Memory) -> str:
         return ""
     if memory.kind not in LEARNING_KINDS:
         return f"Invalid type: {memory.kind}"
-    return "" if _fields(memory.content) else "Missing required fields"
-
-
-def _fields(content: str) -> dict[str, object]:
-    import json
-
-    try:
-        fields = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
+    return "" if parse_content(memory.content) else "Missing required fields"
 
 
 def _weakness(memory: Memory) -> str:

@@ -90,7 +90,7 @@ class _Step:
     """Time of the last confirmation up to and including this step, from which the confidence decays."""
 
 
-def confidence_over_time(
+def trace_confidence(
     memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[MemoryUse], at: str
 ) -> list[ConfidenceAt]:
     """Return the confidence from the first event until now, oldest first, with weekly decay in between."""

@@ -1,8 +1,8 @@
 """Recall of memories for a context, used by prompts, `prime`, `search` and all other entry points.
 
-Candidates come from the word index, the files of the top hits, memories learned next to them, links and, if the extra
-is installed, vector search. `memory.rank` scores them together, and `memory.choose` selects the few to show. Recall
-never changes the store.
+The path: `query` turns a context into weighted words, the candidates come from here (the word index, the files of the
+top hits, memories learned next to them, links and, if the extra is installed, vector search), `rank` scores them
+together, `select` picks the few to show, and `render` or `prime` makes text of them. Recall never changes the store.
 """
 
 from __future__ import annotations
@@ -106,19 +106,19 @@ def rank_memories(
     return ranking.top(len(ranking.hits))
 
 
-def _add_nearest(store: Store, context: RecallContext, wanted: MemoryFilter | None, ranking: Ranking) -> None:
+def _add_nearest(store: Store, context: RecallContext, filter: MemoryFilter | None, ranking: Ranking) -> None:
     from ralph.memory.recall.vector_search import find_similar
 
-    nearness = find_similar(store, context)
-    if nearness:
-        nearest = nearness.with_current_vector([seq for seq in nearness.nearest() if seq not in ranking.hits])
-        ranking.add(store.memories.index.rows_with_words(nearest, wanted))
-        ranking.score_similarity(nearness.similarity_of(nearness.with_current_vector(ranking.hits)))
+    similar = find_similar(store, context)
+    if similar:
+        nearest = similar.with_current_vector([seq for seq in similar.nearest() if seq not in ranking.hits])
+        ranking.add(store.memories.index.rows_with_words(nearest, filter))
+        ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
 
 
-def to_recalled(one: ScoredMemory, place: int | None = None) -> RecalledMemory:
+def to_recalled(hit: ScoredMemory, place: int | None = None) -> RecalledMemory:
     """Return a scored memory with the components of its score and its rank, if it was chosen."""
-    return RecalledMemory(memory=row_to_memory(one.row), score=one.score, because=_components(one), place=place)
+    return RecalledMemory(memory=row_to_memory(hit.row), score=hit.score, because=_components(hit), place=place)
 
 
 def find_similar_attempts(

@@ -75,7 +75,7 @@ OWN_FEEDBACK_DISCOUNT = 0.5
 FEEDBACK_EXPONENT = 3
 """Exponent that favors the best of the top hits."""
 SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
-"""Share of the score passed to the next and to the previous memory: an answer follows its question."""
+"""Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
 MEANING_EVIDENCE = 1.1
@@ -124,25 +124,25 @@ class Ranking:
     """Candidate memories for a query, scored together."""
 
     def __init__(
-        self, context: RecallContext, question: RecallQuery, document_frequency: Mapping[str, int], total: int
+        self, context: RecallContext, query: RecallQuery, document_frequency: Mapping[str, int], total: int
     ) -> None:
         self._context = context
-        self._question = question
+        self._query = query
         self._rarity = {
-            word: inverse_document_frequency(document_frequency.get(word, 0), total) for word in question.words
+            word: inverse_document_frequency(document_frequency.get(word, 0), total) for word in query.words
         }
-        self._word_weights = {word: weight * self._rarity[word] for word, weight in question.words.items()}
-        self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in question.paths.items()}
+        self._word_weights = {word: weight * self._rarity[word] for word, weight in query.words.items()}
+        self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in query.paths.items()}
         self._distinctiveness = {
             word: math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1))
-            for word in question.words
+            for word in query.words
             if word not in COMMON_STEMS
-            and word not in question.hints
+            and word not in query.hints
             and not _is_unknown_compound(word, document_frequency)
         }
-        self._total_weight = sum(question.words[word] * value for word, value in self._distinctiveness.items()) or 1.0
-        self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in question.title) or 1.0
-        self._mentions_by_part = _index_by_part(question.mentions)
+        self._total_weight = sum(query.words[word] * value for word, value in self._distinctiveness.items()) or 1.0
+        self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in query.title) or 1.0
+        self._mentions_by_part = _index_by_part(query.mentions)
         self._mention_scores: dict[str, float] = {}
         self._mean_length = 0.0
         self._maxima: tuple[float, ...] = ()
@@ -177,15 +177,15 @@ class Ranking:
         for word, count in words.counts(weights).items():
             distinctiveness = self._distinctiveness.get(word, 0.0)
             distinct += distinctiveness
-            covered += distinctiveness * self._question.words[word]
-            if word in self._question.title:
+            covered += distinctiveness * self._query.words[word]
+            if word in self._query.title:
                 covered_title += distinctiveness
             text += weights[word] * count / (count + saturation)
         hit.evidence = (distinct + 1) * max(covered / self._total_weight, covered_title / self._total_title_weight)
         return text, self._score_title(words), self._score_paths(words)
 
     def _score_title(self, words: _Words) -> float:
-        query_words = self._question.title
+        query_words = self._query.title
         matching = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in query_words)
         return matching / (1 + TITLE_LENGTH_PENALTY * len(words.title)) if matching else 0.0
 
@@ -349,9 +349,9 @@ class _Words:
         return counts
 
 
-def _is_unknown_compound(word: str, held_by: Mapping[str, int]) -> bool:
+def _is_unknown_compound(word: str, document_frequency: Mapping[str, int]) -> bool:
     """Return whether a word is a compound identifier that no memory has; its parts are counted already."""
-    return ("_" in word or "." in word) and not held_by.get(word)
+    return ("_" in word or "." in word) and not document_frequency.get(word)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -160,39 +160,35 @@ def render_learning(memory: Memory) -> str:
 
 
 def _line(memory: Memory) -> str:
-    from ralph.memory.lifecycle.learnings import structured_content  # not needed at the start of a session
+    from ralph.memory.lifecycle.learnings import number_field, structured_content, text_list
 
     content = structured_content(memory)
     statement = content.get("pattern" if memory.kind == "convention" else "description")
     text = _one_line(statement if isinstance(statement, str) and statement.strip() else memory.body or memory.title)
     if memory.kind == "strategy":
-        share = _number(content.get("effectiveness"), most=1)
-        return f"- {text} (effectiveness: {share:.0%})" if share is not None else f"- {text}"
+        share = number_field(content, "effectiveness")
+        return f"- {text} (effectiveness: {share:.0%})" if share is not None and share <= 1 else f"- {text}"
     if memory.kind == "antipattern":
         return f"- {text}" if text.lower().startswith("avoid") else f"- Avoid: {text}"
     if memory.kind == "estimate":
-        return _estimate_line(memory, content) or f"- {text}"
-    examples = content.get("examples")
-    names = [_one_line(one, 120) for one in examples if isinstance(one, str)] if isinstance(examples, list) else []
-    return f"- {text}\n  Examples: {', '.join(names[:5])}" if names else f"- {text}"
+        iterations, milliseconds = number_field(content, "totalIterations"), number_field(content, "avgIterationTime")
+        if iterations is None or milliseconds is None:
+            return f"- {text}"
+        duration = f"~{milliseconds / 1000:.0f}s per iteration"
+        return f"- {_estimate_subject(memory, content)}: ~{iterations:.0f} iterations, {duration}"
+    examples = [_one_line(example, 120) for example in text_list(content, "examples")[:5]]
+    return f"- {text}\n  Examples: {', '.join(examples)}" if examples else f"- {text}"
 
 
-def _estimate_line(memory: Memory, content: dict[str, object]) -> str:
-    iterations, milliseconds = _number(content.get("totalIterations")), _number(content.get("avgIterationTime"))
-    if iterations is None or milliseconds is None:
-        return ""
+def _estimate_subject(memory: Memory, content: dict[str, object]) -> str:
     subject = _one_line(f"{memory.task_type or 'general'} tasks", 60)
     complexity = content.get("complexity")
-    if isinstance(complexity, str) and complexity:
-        subject += f" of {_one_line(complexity, 20)} complexity"
-    return f"- {subject}: ~{iterations:.0f} iterations, ~{milliseconds / 1000:.0f}s per iteration"
+    return (
+        f"{subject} of {_one_line(complexity, 20)} complexity"
+        if isinstance(complexity, str) and complexity
+        else subject
+    )
 
 
 def _one_line(text: str, width: int = 300) -> str:
     return one_line(escape_untrusted(text), width)
-
-
-def _number(value: object, most: float = 1e15) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        return None
-    return float(value)

@@ -199,7 +199,7 @@ class MemoryAttempt(Struct, kw_only=True):
 @calls.get("/api/memories/{id}/shown")
 def show_memory_attempts(project: Project, id: str, query: MemoryAttemptsQuery) -> Listing[MemoryAttempt]:
     """List the latest attempts whose prompt included a memory, newest first."""
-    rows = selected_project(project, query.project).memory.shown_to(id, query.limit)
+    rows = selected_project(project, query.project).memory.show(id, query.limit).shown_to
     return Listing(convert(rows, list[MemoryAttempt]))
 
 
