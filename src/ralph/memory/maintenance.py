@@ -100,9 +100,6 @@ class MemoryMaintenance:
             from ralph.memory.recall.embeddings import missing_extra_message
 
             raise RalphError(missing_extra_message(), code="missing-extra")
-        from ralph.store.vectors import enable_server_search
-
-        enable_server_search(self._store.database)
         return embed_missing(self._store, goes_on)
 
     def verify(self) -> list[str]:

@@ -1,13 +1,9 @@
-"""Recall by embeddings, over a real store and the real model.
-
-On PostgreSQL once with the vectors at hand, once with the server asked for the nearest, and once without pgvector.
-"""
+"""Recall by embeddings, over a real store and the real model."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 
 import pytest
 
@@ -15,9 +11,9 @@ from ralph.core.records import now
 from ralph.memory.recall import background, embeddings, vector_search
 from ralph.memory.recall.candidates import rank_memories
 from ralph.memory.recall.query import RecallContext
-from ralph.store import Store, open_database
+from ralph.store import Store
 from ralph.store.memories import ChangeInfo
-from ralph.store.vectors import VectorStore, enable_server_search
+from ralph.store.vectors import VectorStore
 from tests.make import a_memory, remember
 
 pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}")
@@ -31,28 +27,9 @@ TEXTS = (
     "Mails are sent by a queue",
 )
 
-WAYS = ("at hand", "on the server", "without pgvector")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_postgres = metafunc.config.getoption("--store") == "postgres"
-    metafunc.parametrize("way", WAYS if is_postgres else WAYS[:1], indirect=True)
-
 
 @pytest.fixture
-def way(request: pytest.FixtureRequest, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    if request.param == "on the server":
-        monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(TEXTS) - 1)
-    if request.param == "without pgvector":
-        request.getfixturevalue("server").run("DROP EXTENSION vector CASCADE", "tests")
-    yield request.param
-    if request.param == "without pgvector":
-        with closing(open_database(store_url)) as database:
-            assert enable_server_search(database)
-
-
-@pytest.fixture
-def filled(store: Store, way: str) -> Store:
+def filled(store: Store) -> Store:
     for n, text in enumerate(TEXTS):
         remember(store, a_memory(f"Note {n}", text, id=f"mem-1-{n:04}", tags=()))
     return store

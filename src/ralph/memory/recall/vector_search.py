@@ -1,9 +1,7 @@
 """Vector search for memories with a similar meaning.
 
 Only available with the extra. A long-running process (a run, a server) keeps the vectors in memory and only loads new
-ones from the store; `embed_missing` computes missing ones in the background. If the database server compares vectors
-itself and has many, only a sample is loaded to estimate the distribution of similarities, and the server returns the
-nearest.
+ones from the store; `embed_missing` computes missing ones in the background.
 """
 
 from __future__ import annotations
@@ -15,25 +13,12 @@ from ralph.store.vectors import VectorStore, has_vectors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from ralph.memory.recall.embeddings import Encoder
     from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
     from ralph.store.database import Row
-
-    class Similarities(Protocol):
-        """Similarity of memories to a query: 0 for the average, 1 for very similar."""
-
-        def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-            """Return the memories whose text has not changed since its vector was computed."""
-
-        def nearest(self, most: int = ...) -> list[int]:
-            """Return the sequence numbers of the most similar memories."""
-
-        def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-            """Return the similarity of these memories, as far as known."""
-
 
 MAX_QUERY_TOKENS = 128
 """Number of tokens read of a query: the subject is at the start, and long queries are slow."""
@@ -43,12 +28,6 @@ LOAD_PAGE_SIZE = 5_000
 """Number of vectors loaded from the store at a time."""
 DEFAULT_NEAREST = 50
 """Number of most similar memories returned by default."""
-MAX_LOADED_VECTORS = 4_096
-"""Number of vectors up to which all are loaded, even if the server could compare them."""
-SAMPLE_SIZE = 4_096
-"""Number of vectors sampled to estimate the distribution of similarities."""
-OVERSAMPLING = 4
-"""Factor by which the server returns more candidates than wanted, since it does not center the vectors."""
 COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
 CENTERING_PRIOR = 20
@@ -57,8 +36,6 @@ MAX_SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations above the mean that counts as maximum similarity."""
 
 _spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
-_samples: WeakKeyDictionary[Store, tuple[int, VectorSpace]] = WeakKeyDictionary()
-"""Sample of the vectors of a store whose server compares them, with the newest vector at that time."""
 _encoders: list[Encoder | None] = []
 
 
@@ -81,20 +58,9 @@ def find_similar(store: Store, context: RecallContext) -> Similarities | None:
         return None
     vectors = VectorStore(store.scope, model.model, model.size)
     query = model.encode([text], MAX_QUERY_TOKENS)[0]
-    if newest := vectors.newest_on_server(MAX_LOADED_VECTORS):
-        return _current_sample(store, vectors, newest).compare_on_server(query, vectors)
     space = _spaces.setdefault(store, VectorSpace())
     space.refresh(vectors)
     return space.compare(query, vectors)
-
-
-def _current_sample(store: Store, vectors: VectorStore, newest: int) -> VectorSpace:
-    """Return a sample of the vectors, renewed whenever there are new ones."""
-    sample = _samples.get(store)
-    if sample is None or sample[0] != newest:
-        sample = _samples[store] = (newest, VectorSpace())
-        sample[1].add(vectors.sample(SAMPLE_SIZE))
-    return sample[1]
 
 
 def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda _: True) -> int:
@@ -165,26 +131,15 @@ class VectorSpace:
     def _project(self, np: Any, direction: Any) -> Any:
         return np.concatenate([part @ direction for part in self._chunks(np)]) / self._lengths
 
-    def compare(self, query: bytes, vectors: VectorStore) -> LocalSimilarities:
+    def compare(self, query: bytes, vectors: VectorStore) -> Similarities:
         """Return the similarity of each memory to a query vector, after centering."""
         import numpy as np
 
         if self._rows is None:
-            return LocalSimilarities((), {}, np.zeros(0, np.float32), vectors)
+            return Similarities((), {}, np.zeros(0, np.float32), vectors)
         centered = CenteredQuery(np, query, self._shared)
         similarities = centered.cosine(self._project(np, centered.direction), self._common)
-        return LocalSimilarities(self._seqs, self._index, SimilarityScale(similarities).apply(similarities), vectors)
-
-    def compare_on_server(self, query: bytes, vectors: VectorStore) -> Similarities:
-        """Return the similarity of memories to a query vector if these are a sample and the server has the rest."""
-        import numpy as np
-
-        if self._rows is None:
-            return self.compare(query, vectors)
-        centered = CenteredQuery(np, query, self._shared)
-        return ServerSimilarities(
-            centered, SimilarityScale(centered.cosine(self._project(np, centered.direction), self._common)), vectors
-        )
+        return Similarities(self._seqs, self._index, SimilarityScale(similarities).apply(similarities), vectors)
 
 
 class CenteredQuery:
@@ -202,12 +157,6 @@ class CenteredQuery:
         own = self._shared @ self._shared
         return (along - self._shared @ self.direction) / self._np.sqrt(1 - 2 * common + own + 1e-12)
 
-    def cosine_to_rows(self, rows: Sequence[Row]) -> Any:
-        """Return the cosine similarity to the vectors of rows."""
-        part = _matrix(self._np, rows).astype(self._np.float32)
-        lengths = _lengths(self._np, part)
-        return self.cosine(part @ self.direction / lengths, part @ self._shared / lengths)
-
 
 class SimilarityScale:
     """Scale of similarities relative to their distribution: 0 for the mean, 1 for very similar."""
@@ -220,8 +169,8 @@ class SimilarityScale:
         return (near - self._mean) / self._spread
 
 
-class LocalSimilarities:
-    """Similarity of each memory to a query, computed in memory."""
+class Similarities:
+    """Similarity of memories to a query: 0 for the average, 1 for very similar."""
 
     def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Any, vectors: VectorStore) -> None:
         self._seqs, self._index, self._amounts, self._vectors = seqs, place, amounts, vectors
@@ -244,36 +193,6 @@ class LocalSimilarities:
         return {
             seq: max(float(self._amounts[place]), 0.0) for seq, place in places.items() if place < len(self._amounts)
         }
-
-
-class ServerSimilarities:
-    """Similarity of memories to a query, with the search done by the database server."""
-
-    def __init__(self, asked: CenteredQuery, scale: SimilarityScale, vectors: VectorStore) -> None:
-        self._asked, self._scale, self._vectors = asked, scale, vectors
-        self._known: dict[int, float] = {}
-
-    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-        """Return the memories that have a vector of their current text."""
-        requested = list(seqs)
-        self._add(self._vectors.get_many([seq for seq in requested if seq not in self._known]))
-        return [seq for seq in requested if seq in self._known]
-
-    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
-        """Return the sequence numbers of the most similar memories."""
-        seqs = self._add(self._vectors.nearest(self._asked.direction.tolist(), OVERSAMPLING * limit))
-        return sorted(seqs, key=lambda seq: -self._known[seq])[:limit]
-
-    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-        """Return the similarity of these memories, as far as known."""
-        return {seq: max(self._known[seq], 0.0) for seq in self.with_current_vector(seqs)}
-
-    def _add(self, rows: Sequence[Row]) -> list[int]:
-        if not rows:
-            return []
-        seqs = [row["seq"] for row in rows]
-        self._known.update(zip(seqs, self._scale.apply(self._asked.cosine_to_rows(rows)).tolist(), strict=True))
-        return seqs
 
 
 def _matrix(np: Any, rows: Sequence[Row]) -> Any:

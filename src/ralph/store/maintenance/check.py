@@ -78,10 +78,6 @@ class DatabaseInfo:
     database: str
     version: str
     schema: int
-    pgvector: str = ""
-    """Version of pgvector; empty if it is not used."""
-    is_pgvector_available: bool = False
-    """Whether pgvector is available on the server."""
 
 
 def database_info(database: Database) -> DatabaseInfo:
@@ -89,21 +85,9 @@ def database_info(database: Database) -> DatabaseInfo:
     if not database.is_server:
         return DatabaseInfo(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
     row = database.query(
-        """
-        SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema,
-            (SELECT MAX(e.extversion) FROM pg_extension AS e JOIN pg_attribute AS a
-                ON a.attrelid = to_regclass('memory_vectors') AND a.attname = 'near' AND NOT a.attisdropped
-                WHERE e.extname = 'vector') AS pgvector,
-            (SELECT COUNT(*) FROM pg_available_extensions WHERE name = 'vector') AS available
-        """
+        "SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema"
     )[0]
-    return DatabaseInfo(
-        database="postgresql",
-        version=row["version"].partition(" ")[0],
-        schema=row["schema"],
-        pgvector=row["pgvector"] or "",
-        is_pgvector_available=bool(row["available"]),
-    )
+    return DatabaseInfo(database="postgresql", version=row["version"].partition(" ")[0], schema=row["schema"])
 
 
 def is_index_problem(problem: str) -> bool:
