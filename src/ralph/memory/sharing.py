@@ -160,7 +160,7 @@ def is_shared(store: Store, id: str) -> bool:
 def shared_memories(store: Store, filter: MemoryFilter) -> list[SharedMemory]:
     """Return shared memories that match a filter, newest first, each with its project."""
     memories = SharedMemories(store.scope).memories
-    found = memories.find(filter, order="created_at")
+    found = memories.listing.newest(filter)
     return [SharedMemory(memory=one, project=source_of(memories.history.of(one.id))) for one in found]
 
 

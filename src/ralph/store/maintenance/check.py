@@ -54,10 +54,6 @@ _INDEX_NOUNS = {
 _NAMED = ("memory", "tasks", "features", "sessions")
 """Tables whose rows are reported by id."""
 _INDEX_PROBLEM = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
-_DERIVED_PROBLEM = re.compile(
-    r"missing from index (memory_vectors|attempt_sums|attempt_summed|synced_places|synced_files|synced_entries)_twin"
-)
-"""Problems in tables of derived values, which can be recomputed."""
 _OTHER_PROBLEM = re.compile(" checksum: |malformed database schema")
 """Problems that must not be mistaken for index problems: row ids may be any text, and a bad schema hides the file."""
 
@@ -91,16 +87,8 @@ def database_info(database: Database) -> DatabaseInfo:
 
 
 def is_index_problem(problem: str) -> bool:
-    """Return whether a problem affects only search indexes or other derived data, which can be rebuilt."""
-    return bool(_INDEX_PROBLEM.search(problem) or _DERIVED_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(
-        problem
-    )
-
-
-def damaged_derived_tables(path: str) -> set[str]:
-    """Return the tables of a file with damaged derived values, which can be recomputed."""
-    matches = (_DERIVED_PROBLEM.search(problem) for problem in check_database(path).problems)
-    return {match[1] for match in matches if match}
+    """Return whether a problem affects only search indexes, which can be rebuilt."""
+    return bool(_INDEX_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(problem)
 
 
 def check_database(path: str, *, deep: bool = False) -> HealthReport:
