@@ -123,18 +123,14 @@ def check_project(root: Path, *, deep: bool = False) -> HealthReport:
 
 def reindex_project(root: Path) -> ReindexResult:
     """Rebuild the search indexes from the texts, in one transaction."""
-    from ralph.store.index import delete_derived, rebuild_indexes
-    from ralph.store.vectors import enable_server_search
+    from ralph.store.index import rebuild_indexes
 
     started = time.perf_counter()
     if is_on_server(root):
         with _store(root) as store:
             counts = rebuild_indexes(store.database, store.project_id)
-            enable_server_search(store.database)
     else:
-        damaged_tables = check.damaged_derived_tables(_database(root))
-        with closing(open_database(_database(root))) as database, database.transaction():
-            delete_derived(database, damaged_tables)
+        with closing(open_database(_database(root))) as database:
             counts = rebuild_indexes(database)
     return ReindexResult(
         memories=counts["memory"],
@@ -167,8 +163,6 @@ class StoreInfo:
     schema: int
     project: str
     id: str
-    pgvector: str
-    """Version of pgvector; empty if it is not used."""
     rows: dict[str, int]
 
 
@@ -186,7 +180,6 @@ def show_store(root: Path) -> StoreInfo:
             schema=about.schema,
             project=project.name,
             id=project.id,
-            pgvector=about.pgvector,
             rows=row_counts(store.scope),
         )
 

@@ -171,7 +171,6 @@ def test_where_a_project_is_kept_is_shown(tmp_path: Path, ralph: Ralph, request:
     is_file = request.config.getoption("--store") == "sqlite"
     assert ran.code == 0
     assert f"{tmp_path.name} ({id})" in ran.out
-    assert ("pgvector" in ran.out) is not is_file
     assert told["database"] == ("sqlite" if is_file else "postgresql")
     assert told["rows"]["tasks"] == 1
     assert told["schema"] == SCHEMA_VERSION

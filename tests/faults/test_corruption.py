@@ -111,19 +111,6 @@ def change_on_disk(path: Path, table: str, column: str) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("table", ["memory_vectors", "synced_entries", "synced_places"])
-def test_what_can_be_worked_out_anew_costs_nothing_else(home: Path, ralph: Ralph, table: str) -> None:
-    change_on_disk(home / DATABASE, table, TWINS[table])
-
-    wrong = [one for one in ralph("doctor", "--format", "json").json if one["about"] in ("indexes", "database")]
-    mended = ralph("doctor", "--reindex", "--format", "json")
-
-    assert {one["mend"] for one in wrong if not one["is_fine"]} == {"ralph doctor --reindex"}
-    assert all(one["is_fine"] for one in mended.json if one["about"] in ("indexes", "database"))
-    assert check_database(str(home / DATABASE), deep=True).problems == ()
-    assert ralph("memory", "list").code == 0
-
-
 def test_no_question_is_answered_from_a_twin(home: Path) -> None:
     connection = apsw.Connection(str(home / DATABASE))
     questions = ("SELECT * FROM runs", "SELECT seq, what FROM memory_events WHERE seq > 3 ORDER BY seq")

@@ -74,8 +74,6 @@ def show(args: argparse.Namespace) -> int:
     print(f"database  {info.database} {info.version}, schema version {info.schema}")
     print(f"location  {printable(info.where)}")
     print(f"project   {printable(info.project)} ({info.id})")
-    if info.database == "postgresql":
-        print(f"pgvector  {info.pgvector or 'not used'}")
     print()
     print_table(("TABLE", "ROWS"), [(table, f"{count:,}") for table, count in info.rows.items()])
     return 0

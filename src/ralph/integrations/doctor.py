@@ -101,16 +101,6 @@ def _server(store: Store) -> Iterator[Finding]:
     server = database_info(store.database)
     says = f"version {server.version}, schema {server.schema}, project {store.project_name!r} at "
     yield Finding(about="postgres", is_fine=True, says=says + store.database.display_url)
-    benefit = "vector search would run on the server instead of reading all vectors"
-    if server.pgvector:
-        yield Finding(about="pgvector", is_fine=True, says=f"version {server.pgvector}")
-    elif server.is_pgvector_available:
-        says = f"optional, not enabled in this database; with it, {benefit}: {REINDEX_COMMAND}, as a role that may create it"
-        yield Finding(about="pgvector", is_fine=True, says=says)
-    else:
-        yield Finding(
-            about="pgvector", is_fine=True, says=f"optional, not installed on this server; with it, {benefit}"
-        )
     yield from _stored_state(check_store(store, deep=True), lambda: [_contents(store)])
 
 

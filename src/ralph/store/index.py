@@ -195,31 +195,6 @@ def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
     return counts
 
 
-_DEPENDENT = {
-    "synced_places": ("synced_entries", "synced_files", "synced_places"),
-    "synced_files": ("synced_entries", "synced_files", "synced_places"),
-    "synced_entries": ("synced_entries", "synced_files", "synced_places"),
-}
-"""Tables whose contents are only valid together, by table."""
-
-
-def delete_derived(database: Database, tables: set[str]) -> None:
-    """Delete derived data that is recomputed on demand: vectors and sync state.
-
-    The twin indexes, which no longer match the tables, are rebuilt.
-    """
-    from ralph.store.maintenance.migrate import schema_definitions
-    from ralph.store.sync_state import RESTORED_MARK
-
-    for table in {dependent for name in tables for dependent in _DEPENDENT.get(name, (name,))}:
-        database.execute(f"DROP INDEX {table}_twin")
-        if table == "synced_places":  # working copies stay known, and take over what the store has
-            database.execute("UPDATE synced_places SET files_mark = :mark", mark=RESTORED_MARK)
-        else:
-            database.execute(f"DELETE FROM {table}")
-        database.execute(schema_definitions()[f"{table}_twin"])
-
-
 def _in_project(project_id: str) -> str:
     """Return the SQL condition that table `r` belongs to a project. An empty id matches all projects."""
     return "r.project_id = :project_id" if project_id else ":project_id = ''"

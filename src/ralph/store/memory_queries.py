@@ -22,10 +22,6 @@ PAGE = 500
 """Number of rows read per query."""
 SMALL_PAGE = 12
 """Number of values up to which a smaller prepared statement is used."""
-_ORDERS = {
-    "seq": "seq DESC",
-    "created_at": "created_at DESC, id DESC, seq DESC",
-}
 
 
 @record
@@ -77,13 +73,13 @@ class MemoryReader:
         """Return all active memories, oldest first."""
         return [row_to_memory(row) for row in self.rows("state = 'active'")]
 
-    def find(self, filter: MemoryFilter, *, order: str = "seq") -> Iterator[Memory]:
-        """Yield matching memories, last inserted first, or newest first if `order` is `created_at`."""
+    def find(self, filter: MemoryFilter) -> Iterator[Memory]:
+        """Yield matching memories, last inserted first."""
         condition, values = filter_conditions(filter)
         rows = self.scope.query(
             f"""
             SELECT r.seq FROM memory AS r WHERE r.project_id = :project_id AND {condition}
-            ORDER BY {_ORDERS[order]}
+            ORDER BY seq DESC
             """,
             **values,
         )

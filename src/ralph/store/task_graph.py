@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ralph.core.records import Task
 
 
-class TaskGraph(TaskTable):
+class TaskRelations(TaskTable):
     """Dependencies and subtasks of a project's tasks."""
 
     def add_dependencies(self, id: str, task_ids: Iterable[str]) -> Task:

@@ -7,7 +7,7 @@ from ralph.core.records import Task, TaskLogEntry, TaskStatus, new_task_id, now,
 from ralph.store.claims import TaskClaims
 from ralph.store.memories import MemoryStore
 from ralph.store.rows import to_record
-from ralph.store.task_graph import TaskGraph
+from ralph.store.task_graph import TaskRelations
 from ralph.store.task_progress import TaskProgress
 from ralph.store.task_table import READY, TaskTable, id_batches, row_to_task
 
@@ -41,7 +41,7 @@ class TaskStore(TaskTable):
 
     def __init__(self, scope: ProjectScope) -> None:
         super().__init__(scope)
-        self.graph = TaskGraph(scope)
+        self.graph = TaskRelations(scope)
         self.progress = TaskProgress(scope)
         self.claims = TaskClaims(scope)
 

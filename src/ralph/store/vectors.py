@@ -1,7 +1,7 @@
 """Store for the embeddings of memories.
 
-`MemoryStore` deletes a vector when its text changes, and a background job creates it again. PostgreSQL with pgvector
-searches for the nearest vectors itself; otherwise they are compared in this process.
+`MemoryStore` deletes a vector when its text changes, and a background job creates it again. They are compared in this
+process, which reads each vector once.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.store.database import Database, ProjectScope, Row
-    from ralph.store.postgres.driver import PostgresDatabase
-
-VECTORS_PER_SAMPLE = 4
-"""Number of consecutive vectors read per sampled position, because seeking is slower than reading on."""
+    from ralph.store.database import ProjectScope, Row
 
 
 def has_vectors(scope: ProjectScope) -> bool:
@@ -27,20 +23,6 @@ def has_vectors(scope: ProjectScope) -> bool:
     return bool(rows)
 
 
-def enable_server_search(database: Database) -> bool:
-    """Enable vector search on the server if it supports it. Return whether it does."""
-    server = _server(database)
-    return server is not None and server.pgvector.enable()
-
-
-def _server(database: Database) -> PostgresDatabase | None:
-    if not database.is_server:
-        return None
-    from ralph.store.postgres.driver import PostgresDatabase
-
-    return database if isinstance(database, PostgresDatabase) else None
-
-
 class VectorStore:
     """Embeddings of the memories of a project, for one model."""
 
@@ -49,7 +31,6 @@ class VectorStore:
         self._scope = scope
         self._model = model
         self._size = size
-        self._on_server = _server(scope.database)
 
     def missing(self, limit: int) -> list[Row]:
         """Return sequence number, title and body of active memories without a vector of this model, newest first."""
@@ -100,22 +81,6 @@ class VectorStore:
             limit=limit,
         )
 
-    def get_many(self, seqs: Sequence[int]) -> list[Row]:
-        """Return the vectors of memories by sequence number. They match the current texts."""
-        values = {f"s{n}": seq for n, seq in enumerate(seqs)}
-        if not values:
-            return []
-        placeholders = ", ".join(f":{name}" for name in values)
-        return self._scope.query(
-            f"""
-            SELECT seq, vector FROM memory_vectors
-            WHERE project_id = :project_id AND model = :model AND LENGTH(vector) = :size AND seq IN ({placeholders})
-            """,
-            model=self._model,
-            size=self._size,
-            **values,
-        )
-
     def filter_current(self, seqs: Sequence[int]) -> set[int]:
         """Return those sequence numbers whose memories have a current vector."""
         values = {f"s{n}": seq for n, seq in enumerate(seqs)}
@@ -126,47 +91,3 @@ class VectorStore:
             f"SELECT seq FROM memory_vectors WHERE project_id = :project_id AND seq IN ({placeholders})", **values
         )
         return {row["seq"] for row in rows}
-
-    # --- search on the server --------------------------------------------------------------
-
-    def newest_on_server(self, threshold: int) -> int:
-        """Return the number of the newest vector, or 0 unless the server searches and has more than `threshold`."""
-        if not self._on_server or not self._on_server.pgvector.is_enabled(self._size):
-            return 0
-        (row,) = self._scope.query(
-            """
-            SELECT COUNT(*) AS n, MAX(made) AS newest FROM (
-                SELECT made FROM memory_vectors WHERE project_id = :project_id ORDER BY made DESC LIMIT :many
-            ) AS v
-            """,
-            many=threshold + 1,
-        )
-        return int(row["newest"]) if row["n"] > threshold else 0
-
-    def sample(self, limit: int) -> list[Row]:
-        """Return a sample of about `limit` vectors with the sequence numbers of their memories."""
-        assert self._on_server
-        project_id = self._scope.project_id
-        rows = self._on_server.pgvector.sample(
-            project_id, self._model, self._size, limit // VECTORS_PER_SAMPLE, VECTORS_PER_SAMPLE
-        )
-        sample = {row["seq"]: row for row in rows}
-        if len(sample) < limit // 2:
-            # The vectors were created in a few bursts, so most sampled positions belong to other projects.
-            latest = self._scope.query(
-                """
-                SELECT seq, vector FROM memory_vectors
-                WHERE project_id = :project_id AND model = :model AND LENGTH(vector) = :size
-                ORDER BY made DESC LIMIT :most
-                """,
-                model=self._model,
-                size=self._size,
-                most=limit,
-            )
-            sample |= {row["seq"]: row for row in latest}
-        return list(sample.values())
-
-    def nearest(self, query: Sequence[float], limit: int) -> list[Row]:
-        """Return approximately the nearest vectors, with the sequence numbers of their memories."""
-        assert self._on_server
-        return self._on_server.pgvector.nearest(self._scope.project_id, self._model, query, limit)

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import pytest
 
 from ralph.core.config import Config
@@ -397,34 +396,6 @@ def test_who_works_on_a_task_while_it_is_restored_cannot_settle_it(server_store:
     assert again.claim_token > task.claim_token
     assert not server_store.tasks.claims.settle(task.id, task.claim_token, TaskStatus.DONE)
     assert damaged_rows(server_store) == []
-
-
-@pytest.mark.postgres
-def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_kept(
-    server_store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ralph.store.maintenance import restore
-
-    back_up_store(server_store, "by hand")
-    other = open_store(store_url, "alpha")
-    look = restore._gap
-    waiting = iter([True])
-
-    def look_slowly(*given: Any) -> restore.DataLoss | None:
-        if next(waiting, False):
-            learn(other, "Learned meanwhile")
-        return look(*given)
-
-    monkeypatch.setattr(restore, "_gap", look_slowly)
-    monkeypatch.setitem(connection.SETTINGS, "lock_timeout", "1s")
-    other.database.release_connection()
-    restored = restore_project_rows(server_store)
-
-    assert "Learned meanwhile" not in [memory.title for memory in other.memories.all()]
-    assert "1 memory added" in restored.loss_message
-    with closing(apsw.Connection(restored.saved_to)) as kept:
-        assert ("Learned meanwhile",) in kept.execute("SELECT title FROM memory").fetchall()
-    other.close()
 
 
 @pytest.mark.postgres

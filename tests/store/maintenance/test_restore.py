@@ -17,7 +17,8 @@ from ralph.core.records import TaskStatus
 from ralph.store import open_store
 from ralph.store.maintenance.backup import make_backup
 from ralph.store.maintenance.check import check_database, open_read_only
-from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, recover_memories, restore
+from ralph.store.maintenance.recovery import recover_memories
+from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, restore
 from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, damaged_rows
 from tests.store.make import (

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
     from ralph.store.database import ProjectScope
-    from ralph.store.maintenance.copy import Tally
 
 DEFAULT_KEEP = 10
 """Default number of backups to keep, per kind."""
@@ -76,9 +75,7 @@ def back_up_store(store: Store, reason: str, keep: int = DEFAULT_KEEP) -> Backup
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"No backup was made: {error_text(error)}") from error
-    return _save(
-        home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.display_url, reason, keep
-    )
+    return _save(home, lambda folder: copy_project_rows(store.scope, folder), store.database.display_url, reason, keep)
 
 
 def make_backup(database_path: str, reason: str, keep: int = DEFAULT_KEEP) -> Backup:
@@ -159,10 +156,10 @@ def copy_database(source: Path, folder: Path) -> Path:
     return target
 
 
-def copy_project_rows(scope: ProjectScope, folder: Path, project_id: str = "") -> tuple[Path, dict[str, Tally]]:
+def copy_project_rows(scope: ProjectScope, folder: Path, project_id: str = "") -> Path:
     """Copy a consistent snapshot of a project to a new database file, under `project_id` or its own id.
 
-    Return the file and the tally of its rows. Damaged rows are copied as they are.
+    Damaged rows are copied as they are.
     """
     from ralph.store.database import ProjectScope
     from ralph.store.maintenance.copy import copy_rows
@@ -178,10 +175,10 @@ def copy_project_rows(scope: ProjectScope, folder: Path, project_id: str = "") -
                 scope.database.extend_idle_timeout()
                 project = ProjectStore(scope.database).get(scope.project_id)
                 ProjectStore(database).insert(project_id or project.id, project.name, project.created_at)
-                tallies = copy_rows(scope, ProjectScope(database, project_id or project.id), {})
+                copy_rows(scope, ProjectScope(database, project_id or project.id), {})
         finally:
             database.close()
-        return copy_database(temporary, folder), tallies
+        return copy_database(temporary, folder)
     finally:
         for path in (temporary, *folder.glob(f"{temporary.name}[.-]*")):  # with its log and lock files
             path.unlink(missing_ok=True)

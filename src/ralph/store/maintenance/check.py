@@ -54,10 +54,6 @@ _INDEX_NOUNS = {
 _NAMED = ("memory", "tasks", "features", "sessions")
 """Tables whose rows are reported by id."""
 _INDEX_PROBLEM = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
-_DERIVED_PROBLEM = re.compile(
-    r"missing from index (memory_vectors|attempt_sums|attempt_summed|synced_places|synced_files|synced_entries)_twin"
-)
-"""Problems in tables of derived values, which can be recomputed."""
 _OTHER_PROBLEM = re.compile(" checksum: |malformed database schema")
 """Problems that must not be mistaken for index problems: row ids may be any text, and a bad schema hides the file."""
 
@@ -78,10 +74,6 @@ class DatabaseInfo:
     database: str
     version: str
     schema: int
-    pgvector: str = ""
-    """Version of pgvector; empty if it is not used."""
-    is_pgvector_available: bool = False
-    """Whether pgvector is available on the server."""
 
 
 def database_info(database: Database) -> DatabaseInfo:
@@ -89,34 +81,14 @@ def database_info(database: Database) -> DatabaseInfo:
     if not database.is_server:
         return DatabaseInfo(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
     row = database.query(
-        """
-        SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema,
-            (SELECT MAX(e.extversion) FROM pg_extension AS e JOIN pg_attribute AS a
-                ON a.attrelid = to_regclass('memory_vectors') AND a.attname = 'near' AND NOT a.attisdropped
-                WHERE e.extname = 'vector') AS pgvector,
-            (SELECT COUNT(*) FROM pg_available_extensions WHERE name = 'vector') AS available
-        """
+        "SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema"
     )[0]
-    return DatabaseInfo(
-        database="postgresql",
-        version=row["version"].partition(" ")[0],
-        schema=row["schema"],
-        pgvector=row["pgvector"] or "",
-        is_pgvector_available=bool(row["available"]),
-    )
+    return DatabaseInfo(database="postgresql", version=row["version"].partition(" ")[0], schema=row["schema"])
 
 
 def is_index_problem(problem: str) -> bool:
-    """Return whether a problem affects only search indexes or other derived data, which can be rebuilt."""
-    return bool(_INDEX_PROBLEM.search(problem) or _DERIVED_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(
-        problem
-    )
-
-
-def damaged_derived_tables(path: str) -> set[str]:
-    """Return the tables of a file with damaged derived values, which can be recomputed."""
-    matches = (_DERIVED_PROBLEM.search(problem) for problem in check_database(path).problems)
-    return {match[1] for match in matches if match}
+    """Return whether a problem affects only search indexes, which can be rebuilt."""
+    return bool(_INDEX_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(problem)
 
 
 def check_database(path: str, *, deep: bool = False) -> HealthReport:

@@ -6,10 +6,8 @@ complete and checked before anything is moved. On a server, the rows of one proj
 
 from __future__ import annotations
 
-import re
 import stat
 import tempfile
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import apsw
 from ralph.core.errors import StoreError
 from ralph.core.files import sync_folder
 from ralph.core.records import record, replace
-from ralph.store.database import matches_checksum
+from ralph.store.database import ProjectScope
 from ralph.store.maintenance.backup import (
     AUTOMATIC_REASON,
     BACKUP_FOLDER,
@@ -40,11 +38,12 @@ from ralph.store.maintenance.check import (
     check_database,
     column_names,
     error_text,
-    is_index_problem,
-    iter_rows,
-    open_read_only,
 )
-from ralph.store.sqlite.driver import MIN_DATABASE_BYTES, SIDECARS, SqliteDatabase, find_irregular_file
+from ralph.store.maintenance.copy import replace_rows
+from ralph.store.maintenance.loss import DataLoss, compute_loss, loss_message
+from ralph.store.maintenance.recovery import recover_memories
+from ralph.store.projects import ProjectStore, lock_tasks
+from ralph.store.sqlite.driver import MIN_DATABASE_BYTES, SIDECARS, find_irregular_file, open_sqlite
 from ralph.store.sync_state import RESTORED_MARK
 
 TYPE_CHECKING = False
@@ -52,37 +51,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ralph.store import Store
-    from ralph.store.database import Row
 
 DAMAGED_FOLDER = "damaged"
 """Directory for databases that were replaced by a restore."""
 WAIT_SECONDS = 30.0
 """Time to wait for other writers, in seconds."""
-_MEMORY_TABLES = ("memory_events", "memory_links")
-_COMPARED_RECORDS = (
-    ("memory", "memories", "memory", "id", "checksum"),
-    ("attempt", "attempts", "attempts", "run_id || '/' || iteration", "checksum"),
-    ("task", "tasks", "tasks", "id", "checksum"),
-    ("feature", "features", "features", "id", "checksum"),
-    ("failure report", "failure reports", "failures", "run_id || '/' || iteration", "checksum"),
-    ("session", "sessions", "sessions", "id", "checksum"),
-    ("run", "runs", "runs", "id", "COALESCE(ended_at, '') || ending || iterations || options || seconds"),
-    ("note on a task", "notes on tasks", "task_log", "task_id || at || message", "who"),
-    ("dependency", "dependencies", "task_needs", "task_id || ' ' || needs_id", "''"),
-)
-"""Records to compare: singular, plural, table, SQL of the key, and SQL of the value that changes."""
-_READABLE = re.compile(" checksum: |to a missing row of |^The definition of ")
-"""Problems that do not prevent reading the data."""
-
-
-@record
-class DataLoss:
-    """Number of lost records by noun: `memory`, `task` and so on."""
-
-    added: dict[str, int]
-    changed: dict[str, int]
-    is_exact: bool = True
-    """Whether the numbers are complete; False if some data is unreadable."""
 
 
 @record
@@ -135,8 +108,8 @@ def restore(database_path: str, backup: str | None = None) -> RestoreResult:
 def preview_project_restore(store: Store, backup: str | None = None) -> RestoreResult:
     """Return what a restore would do to a project on a server, without changing anything."""
     try:
-        with _prepared_rows(store, backup) as prepared:
-            return prepared.planned
+        with store.database.snapshot(), _prepared_rows(store, backup) as (_, _, planned):
+            return planned
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing can be restored: {error_text(error)}") from error
 
@@ -144,70 +117,36 @@ def preview_project_restore(store: Store, backup: str | None = None) -> RestoreR
 def restore_project_rows(store: Store, backup: str | None = None) -> RestoreResult:
     """Replace the rows of a project on a server with those of a backup; keep the replaced rows.
 
-    The backup and what is merged into it are chosen as by `restore`.
+    The backup and what is merged into it are chosen as by `restore`. Other writers of the project wait.
     """
-    from ralph.store.database import ProjectScope
-    from ralph.store.maintenance.copy import replace_rows
-    from ralph.store.projects import lock_tasks
-    from ralph.store.sqlite.driver import open_sqlite
-
     try:
-        with _prepared_rows(store, backup) as prepared:
-            source = open_sqlite(str(prepared.fresh))
-            try:
-                # Other writers wait for this transaction, so everything else was done before.
-                with store.transaction():
-                    store.database.extend_idle_timeout()
-                    lock_tasks(store.scope)
-                    prepared.renew()
-                    kept = _save_replaced_rows(
-                        Path(store.data_dir), prepared.present, is_intact=not prepared.planned.problems
-                    )
+        with store.transaction():
+            lock_tasks(store.scope)
+            with _prepared_rows(store, backup) as (present, fresh, planned):
+                kept = _save_replaced_rows(Path(store.data_dir), present, is_intact=not planned.problems)
+                with closing(open_sqlite(str(fresh))) as source:
                     replace_rows(ProjectScope(source, store.project_id), store.scope)
-            finally:
-                source.close()
-            return replace(prepared.planned, saved_to=str(kept))
+            return replace(planned, saved_to=str(kept))
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {error_text(error)}") from error
 
 
-class _Prepared:
-    """Files with the current rows of a project and with those of a backup, and the plan of the restore."""
-
-    def __init__(self, store: Store, folder: Path, name: str | None) -> None:
-        self._store = store
-        self._folder = folder
-        self._is_named = name is not None
-        self._choice, self._skipped = _choose(str(Path(store.data_dir) / "ralph.db"), name)
-        self.fresh = _extract_project(Path(self._choice.path), folder, store, is_named=self._is_named)
-        self._recovered = 0
-        with store.database.snapshot():
-            store.database.extend_idle_timeout()
-            self._copy_project()
-
-    def renew(self) -> None:
-        """Copy the project again if it has changed."""
-        from ralph.store.maintenance.copy import tally_rows
-
-        if tally_rows(self._store.scope) != self._tallies:
-            self._copy_project()
-
-    def _copy_project(self) -> None:
-        self.present, self._tallies = copy_project_rows(self._store.scope, self._folder)
-        health = check_database(str(self.present))
-        if health.problems and not self._is_named:
-            self._recovered += recover_memories(str(self.present), str(self.fresh))
-        if problems := check_database(str(self.fresh)).problems:
-            raise StoreError(f"The copy of {self._choice.path} is damaged, so nothing was changed: {problems[0]}")
-        self.planned = _plan(self.present, self.fresh, health, self._choice, self._recovered, self._skipped)
-
-
 @contextmanager
-def _prepared_rows(store: Store, name: str | None) -> Iterator[_Prepared]:
+def _prepared_rows(store: Store, name: str | None) -> Iterator[tuple[Path, Path, RestoreResult]]:
+    """Yield files with the current rows of a project and with those of a backup, and the plan of the restore."""
+    store.database.extend_idle_timeout()
     # In a subdirectory, because opening a file creates others next to it that must not look like backups.
-    folder = make_private_folder(Path(store.data_dir) / BACKUP_FOLDER)
-    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL_SUFFIX, dir=folder) as inside:
-        yield _Prepared(store, Path(inside), name)
+    parent = make_private_folder(Path(store.data_dir) / BACKUP_FOLDER)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL_SUFFIX, dir=parent) as inside:
+        folder = Path(inside)
+        chosen, skipped = _choose(str(Path(store.data_dir) / "ralph.db"), name)
+        fresh = _extract_project(Path(chosen.path), folder, store, is_named=name is not None)
+        present = copy_project_rows(store.scope, folder)
+        health = check_database(str(present))
+        recovered = recover_memories(str(present), str(fresh)) if health.problems and name is None else 0
+        if problems := check_database(str(fresh)).problems:
+            raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {problems[0]}")
+        yield present, fresh, _plan(present, fresh, health, chosen, recovered, skipped)
 
 
 def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool) -> Path:
@@ -215,10 +154,6 @@ def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool
 
     If the backup was named explicitly, it may be one of another project.
     """
-    from ralph.store.database import ProjectScope
-    from ralph.store.projects import ProjectStore
-    from ralph.store.sqlite.driver import open_sqlite
-
     path = copy_database(backup, folder)
     copy = open_sqlite(str(path))
     try:
@@ -235,7 +170,7 @@ def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool
             )
         if found.id == store.project_id:
             return path
-        return copy_project_rows(ProjectScope(copy, found.id), folder, store.project_id)[0]
+        return copy_project_rows(ProjectScope(copy, found.id), folder, store.project_id)
     finally:
         copy.close()
 
@@ -320,10 +255,10 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, RestoreResul
 def _plan(
     old: Path, fresh: Path, health: HealthReport, chosen: Backup, recovered: int, skipped: Sequence[str]
 ) -> RestoreResult:
-    gap = _gap(old, fresh, health) if old.exists() else None
+    gap = compute_loss(old, fresh, health) if old.exists() else None
     return RestoreResult(
         backup=chosen,
-        loss_message=_loss_message(old, gap, chosen.made_at),
+        loss_message=loss_message(old, gap, chosen.made_at),
         loss=gap or DataLoss(added={}, changed={}, is_exact=False),
         recovered=recovered,
         problems=health.problems,
@@ -394,150 +329,3 @@ def _reset_file_sync(fresh: Path) -> None:
         connection.execute("DELETE FROM synced_entries")
         connection.execute("DELETE FROM synced_files")
         connection.execute("UPDATE synced_places SET files_mark = ?", (RESTORED_MARK,))
-
-
-def recover_memories(damaged_path: str, into_path: str) -> int:
-    """Copy the intact memories that are missing in the target from a damaged database; return their number.
-
-    Only rows that match their checksum are copied, unchanged and with their history, and they are indexed.
-    """
-    try:
-        source = open_read_only(Path(damaged_path))
-    except (apsw.Error, UnicodeError):
-        return 0
-    with closing(source), closing(apsw.Connection(into_path, flags=apsw.SQLITE_OPEN_READWRITE)) as target:
-        known = set(target.execute("SELECT project_id, id FROM memory"))
-        projects = {id for (id,) in target.execute("SELECT id FROM projects")}
-        count = 0
-        with target:
-            for row in _intact_memories(source, target):
-                if (row["project_id"], row["id"]) not in known and row["project_id"] in projects:
-                    del row["seq"]
-                    if _add(target, "memory", row):
-                        _index(target, row | {"seq": target.last_insert_rowid()})
-                        _copy_related_rows(source, target, row)
-                        count += 1
-        return count
-
-
-def _index(target: apsw.Connection, memory: Row) -> None:
-    from ralph.store.index import write_index
-
-    if column_names(target, "memory_words"):  # an older schema is indexed when it is migrated
-        write_index(SqliteDatabase(target, "the copy"), "memory", [memory])
-
-
-def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:
-    """Yield the intact memory rows of the source, with the columns that the target has."""
-    try:
-        names, theirs = column_names(target, "memory"), column_names(source, "memory")
-        if set(names) <= set(theirs):
-            rows = ({name: row[name] for name in names} for _, row in iter_rows(source, "memory") if row)
-            yield from filter(
-                matches_checksum, rows
-            )  # the checksum also matches without columns that only the source has
-    except (apsw.Error, UnicodeError):
-        return
-
-
-def _copy_related_rows(source: apsw.Connection, target: apsw.Connection, memory: Row) -> None:
-    for table in _MEMORY_TABLES:
-        try:
-            names = column_names(source, table)
-            rows = source.execute(
-                f"SELECT * FROM {table} WHERE project_id = ? AND memory_id = ?", (memory["project_id"], memory["id"])
-            ).fetchall()
-        except (apsw.Error, UnicodeError):
-            continue
-        if names == column_names(target, table):
-            for row in (dict(zip(names, values, strict=True)) for values in rows):
-                if "checksum" not in row or matches_checksum(row):
-                    _add(target, table, row)
-
-
-def _add(target: apsw.Connection, table: str, row: Row) -> bool:
-    """Insert a row unless its key exists; return whether it was inserted."""
-    placeholders = ", ".join(f":{name}" for name in row)
-    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({placeholders})", row)
-    return target.changes() == 1
-
-
-# --- data loss ---------------------------------------------------------------------------
-
-
-def _gap(old: Path, fresh: Path, health: HealthReport) -> DataLoss | None:
-    """Count the records that the old database has and the fresh one lacks; None if the old one is unreadable."""
-    added: dict[str, int] = {}
-    changed: dict[str, int] = {}
-    is_exact = all(_READABLE.search(problem) or is_index_problem(problem) for problem in health.problems)
-    is_readable = False
-    try:
-        with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
-            for one, _, table, key, value in _COMPARED_RECORDS:
-                before_values, could_read_all = _values_by_key(before, table, key, value)
-                after_values, _ = _values_by_key(after, table, key, value)
-                is_exact &= could_read_all
-                is_readable |= could_read_all or bool(before_values)
-                added[one] = sum(1 for name in before_values if name not in after_values)
-                changed[one] = sum(
-                    1 for name in before_values if after_values.get(name, before_values[name]) != before_values[name]
-                )
-    except (apsw.Error, UnicodeError):
-        return None
-    if not is_readable:
-        return None
-    gained = {name: count for name, count in added.items() if count}
-    other = {name: count for name, count in changed.items() if count}
-    return DataLoss(added=gained, changed=other, is_exact=is_exact)
-
-
-def _loss_message(old: Path, gap: DataLoss | None, made_at: str) -> str:
-    """Return a sentence that says which data is lost."""
-    since = f"after {made_at} ({_age(made_at)} ago)"
-    if gap is None:
-        why = "is unreadable" if old.exists() else "is missing"
-        return f"Everything added {since} is lost. The database {why}, so nobody knows how much that is."
-    names = {one: many for one, many, *_ in _COMPARED_RECORDS}
-    added = [_count_phrase(count, name, names[name]) for name, count in gap.added.items()]
-    changed = [_count_phrase(count, name, names[name]) for name, count in gap.changed.items()]
-    parts = [f"{_join(added)} added"] if added else []
-    parts += [f"changes to {_join(changed)}"] if changed else []
-    parts += [] if gap.is_exact else ["unreadable data"]
-    if parts:
-        return f"Lost: {_join(parts)} {since}."
-    return f"No readable data is lost; the backup is from {made_at} ({_age(made_at)} ago)."
-
-
-def _values_by_key(connection: apsw.Connection, table: str, key: str, value: str) -> tuple[dict[bytes, bytes], bool]:
-    """Return the value of each row by its key, and whether all rows could be read."""
-    values: dict[bytes, bytes] = {}
-    # As bytes, so that invalid UTF-8 does not hide the rows after it; from both sides of a damaged page.
-    sql = f"SELECT CAST(project_id || ' ' || {key} AS BLOB), CAST({value} AS BLOB) FROM {table} NOT INDEXED"
-    for order in ("ASC", "DESC"):
-        try:
-            for row_key, content in connection.execute(f"{sql} ORDER BY rowid {order}"):
-                values.setdefault(row_key, content)
-        except apsw.SQLError:  # an older schema has no such table
-            return values, True
-        except apsw.Error:
-            continue
-        return values, True
-    return values, False
-
-
-def _count_phrase(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-def _join(words: Sequence[str]) -> str:
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
-
-
-def _age(made_at: str) -> str:
-    from calendar import timegm
-
-    seconds = max(0, int(time.time()) - timegm(time.strptime(made_at[:19], "%Y-%m-%dT%H:%M:%S")))
-    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {name}" + ("s" if seconds >= 2 * length else "")
-    return f"{seconds} second" + ("" if seconds == 1 else "s")

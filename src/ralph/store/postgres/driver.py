@@ -17,7 +17,6 @@ from psycopg.pq import TransactionStatus
 from ralph.core.errors import RalphError, StatementError, StoreError, StoreUnavailableError
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.postgres.connection import ServerConnection, numbered
-from ralph.store.postgres.pgvector import PgVector
 from ralph.store.postgres.watch import CHANNEL, NotificationWatch
 
 TYPE_CHECKING = False
@@ -65,17 +64,12 @@ def open_postgres(url: str, *, direct_url: str = "", create: bool = False) -> Po
     return database
 
 
-def migration_lock(database: PostgresDatabase) -> PostgresTransaction:
-    """Run the block in one transaction, in which no other machine migrates the tables."""
-    return PostgresTransaction(database, f"pg_advisory_xact_lock({MIGRATION_LOCK})")
-
-
 def _migrate(database: PostgresDatabase) -> None:
     """Migrate the tables to the current schema; other machines wait meanwhile."""
     from ralph.store.maintenance.migrate import migrate_rows, migration_scripts
 
     server = database.server
-    with migration_lock(database):
+    with PostgresTransaction(database, f"pg_advisory_xact_lock({MIGRATION_LOCK})"):
         server.check(server.get())  # another machine may have migrated them meanwhile
         if server.version >= SCHEMA_VERSION:
             return
@@ -86,7 +80,6 @@ def _migrate(database: PostgresDatabase) -> None:
         for script in migration_scripts(server.version, "postgres"):
             server.send(script)
         migrate_rows(database, server.version)
-        database.pgvector.set_up()
         database.execute(
             "UPDATE ralph_schema SET version = :version, oldest = :oldest",
             version=SCHEMA_VERSION,
@@ -137,11 +130,6 @@ class PostgresDatabase:
         from ralph.store.postgres.words import PostgresWordIndex
 
         return PostgresWordIndex(self)
-
-    @cached_property
-    def pgvector(self) -> PgVector:
-        """Vector search on the server."""
-        return PgVector(self)
 
     def release_connection(self) -> None:
         """Close the connection until it is needed again."""
