@@ -22,6 +22,7 @@ from tests.cli.terminal import at_terminal
 from tests.make import a_memory, remember, set_up_project
 
 SUBJECTS = ("runs", "models", "memory", "lift")
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from ralph.cli import build_parser
 from ralph.core.memory_types import LEARNING_CATEGORIES, MEMORY_KINDS, MEMORY_TYPES, SIGNAL_TYPES
 from ralph.core.skill import MEMORY_RULES
-from ralph.formats.memories_md import MEMORIES_TEMPLATE, SECTION_HEADINGS
+from ralph.formats.memories_document import MEMORIES_TEMPLATE, SECTION_HEADINGS
 from ralph.formats.sigils import parse_sigils
 from ralph.integrations.mcp.tools import TOOLS
 from ralph.loop.prompt import MEMORY_INSTRUCTIONS
@@ -37,9 +37,7 @@ def test_agents_read_of_every_category(name: str) -> None:
 
 @pytest.mark.parametrize("name", MEMORY_KINDS)
 def test_every_type_is_offered_and_has_a_heading(name: str) -> None:
-    (remember,) = (tool for tool in TOOLS if tool.name == "remember")
-
-    assert name in str(remember.properties["type"])
+    assert name in str(TOOLS["remember"].properties["type"])
     assert name in _help_of_type()
     assert kind_heading(name) == MEMORY_TYPES[name].heading
 

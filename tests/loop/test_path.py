@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph.entry import main
 
 import ralph
 import ralph.loop.prepare
+from ralph.__main__ import main
 from ralph.core.records import PromptContext
 from ralph.memory.recall.gather import gather_context
 from ralph.project import Project

@@ -139,7 +139,7 @@ class SharingService:
         memories, at = self._shared.memories, now()
         found = [
             SharedMemory(memory=one, project=source_of(memories.history.of(one.id)))
-            for one in memories.find(filter, order="created_at")
+            for one in memories.listing.newest(filter)
             if current_confidence(one, at) >= filter.min_confidence
         ]
         return found[:limit] if limit else found

@@ -152,7 +152,7 @@ def test_a_hand_edit_is_imported_exactly_once(project: Project, capsys: pytest.C
         read_through(project, door, id)
 
     assert "New text" in project.store.memories.get(id).body
-    assert [event.what for event in project.store.memories.history(id)] == ["added", "edited"]
+    assert [event.what for event in project.store.memories.history.of(id)] == ["added", "edited"]
     assert (sync(project.store, project.root).imported_count, sync(project.store, project.root).written) == (0, 0)
 
 
