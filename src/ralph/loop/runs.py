@@ -53,7 +53,7 @@ class RunService:
 
     def start(
         self,
-        options: RunOptions,
+        options: RunOptions | None = None,
         tell: EventHandler | None = None,
         ask: Callable[[Task], str] | None = None,
         *,
@@ -61,16 +61,18 @@ class RunService:
     ) -> RunSummary:
         """Run the loop over the project's tasks with the configured agent, and return what came of it.
 
+        `tell` gets every event of the run; `ask` is called for feedback when a person interrupts an attempt.
         `resume` is the id of a run to continue, or empty for the latest one.
         """
         from pathlib import Path
 
         from ralph.agents import open_agent
-        from ralph.loop.options import apply_limits, dump_options
+        from ralph.loop.options import RunOptions, apply_limits, dump_options
         from ralph.loop.run import Loop
         from ralph.loop.run_log import RunRecorder
         from ralph.loop.workers import worker_name
 
+        options = options or RunOptions()
         if options.only:
             self._store.tasks.get(options.only)
         before = self._run_to_resume(resume) if resume is not None else None
