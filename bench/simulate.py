@@ -106,7 +106,7 @@ def play(world: World, name: str, *, strategy: str = "escalate", order: RunOptio
             project.tasks.import_(tasks_file(world), "tasks.jsonl")
             planted = [project.memory.add(one.body, type="pitfall", confidence=CONFIDENCE) for one in world.planted]
             random.seed(SEED)  # the holdout is drawn by chance
-            project.runs.start(order or RunOptions(), tell=lambda event: None)
+            project.runs.start(order or RunOptions(), on_event=lambda event: None)
             return Played(
                 tally=_tally(name, world, project),
                 credited=_credited(world, project, [kept.memory.id for kept in planted]),

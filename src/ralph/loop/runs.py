@@ -54,14 +54,14 @@ class RunService:
     def start(
         self,
         options: RunOptions | None = None,
-        tell: EventHandler | None = None,
-        ask: Callable[[Task], str] | None = None,
+        on_event: EventHandler | None = None,
+        ask_feedback: Callable[[Task], str] | None = None,
         *,
         resume: str | None = None,
     ) -> RunSummary:
         """Run the loop over the project's tasks with the configured agent, and return what came of it.
 
-        `tell` gets every event of the run; `ask` is called for feedback when a person interrupts an attempt.
+        `on_event` gets every event of the run; `ask_feedback` is called when a person interrupts an attempt.
         `resume` is the id of a run to continue, or empty for the latest one.
         """
         from pathlib import Path
@@ -89,15 +89,15 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        with RunRecorder(self._root, tell or (lambda _: None)) as told:
+        with RunRecorder(self._root, on_event or (lambda _: None)) as emit:
             return Loop(
                 store=self._store,
                 agent=agent,
                 config=config,
                 directory=directory,
                 run_options=apply_limits(options, config.limits),
-                emit=told,
-                ask_feedback=ask,
+                emit=emit,
+                ask_feedback=ask_feedback,
                 resumed_run=before,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
