@@ -1,4 +1,4 @@
-"""Write docs/cli.md and docs/http.md from the program itself: `make docs`."""
+"""Generate docs/cli.md and docs/http.md from the program: `make docs`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HERE = Path(__file__).parent
 
 
 def cli_reference() -> str:
-    """Give the reference of all commands as markdown."""
+    """Return the reference of all commands as Markdown."""
     parts = [
-        "# Command line\n\nMade by `make docs` from the program; do not edit.\n",
+        "# Command line\n\nGenerated from the program by `make docs`; do not edit.\n",
         f"```\n{EPILOG.strip()}\n```\n",
         "`-C DIR` before the command works in another directory.\n",
     ]
@@ -62,17 +62,17 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 
 def http_reference() -> str:
-    """Give the reference of all that can be asked over HTTP as markdown."""
-    from ralph.web.openapi import document
+    """Return the reference of the HTTP API as Markdown."""
+    from ralph.web.openapi import openapi_document
 
-    described = document()
+    described = openapi_document()
     groups: dict[str, list[str]] = {}
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             groups.setdefault(operation["tags"][0], []).append(_http_call(method.upper(), path, operation))
     parts = [
-        "# HTTP API\n\nMade by `make docs` from the program; do not edit. How to get in and what errors look like is in"
-        " [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every answer.\n"
+        "# HTTP API\n\nGenerated from the program by `make docs`; do not edit. Authentication and errors are described in"
+        " [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every response.\n"
     ]
     for name, calls in groups.items():
         parts += [f"## {name.capitalize()}\n", *calls]
@@ -90,18 +90,18 @@ def _http_call(method: str, path: str, operation: dict[str, Any]) -> str:
     ]
     body = operation.get("requestBody")
     if body:
-        from ralph.web.openapi import document
+        from ralph.web.openapi import openapi_document
 
         schema = body["content"]["application/json"]["schema"]
-        fields = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        fields = openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         needed = fields.get("required", ())
         rows += [
-            f"| `{name}` in the body{', needed' if name in needed else ''} | {_http_type(field)} |"
+            f"| `{name}` in the body{', required' if name in needed else ''} | {_http_type(field)} |"
             f" {field.get('description', '')} |"
             for name, field in fields["properties"].items()
         ]
     if rows:
-        lines.append("\n" + "\n".join(["| what | type | meaning |", "|---|---|---|", *rows]))
+        lines.append("\n" + "\n".join(["| parameter | type | meaning |", "|---|---|---|", *rows]))
     return "\n".join(lines) + "\n"
 
 
@@ -111,14 +111,14 @@ def _http_type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(str(one) for one in schema["enum"])
     if schema.get("type") == "array":
-        return f"{_http_type(schema.get('items', {}))}, several"
+        return f"list of {_http_type(schema.get('items', {}))}"
     if "$ref" in schema:
-        from ralph.web.openapi import document
+        from ralph.web.openapi import openapi_document
 
-        return _http_type(document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
-    return str(schema.get("type", "anything"))
+        return _http_type(openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    return str(schema.get("type", "any"))
 
 
 if __name__ == "__main__":
-    (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
     (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")
+    (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
