@@ -1,7 +1,9 @@
-"""A project made by version 0.1.0 works unchanged.
+"""A project made by version 0.1.0 works unchanged, and what programs read keeps its field names.
 
-`tests/fixtures/project-0.1.0.tar.gz` holds one: settings, database (schema 8), memory files, what `ralph setup claude`
-wrote, and the log of a run. It is never made anew; a later version gets a fixture of its own.
+Fixtures, all written by 0.1.0 and never made anew; a later version gets its own:
+- `project-0.1.0.tar.gz`: settings, database (schema 8), memory files, what `ralph setup claude` wrote, log of a run;
+- `exports-0.1.0/`: its memories in every export format, after some edits;
+- `cli-json-0.1.0.json`, `http-0.1.0.json`: field names of `--format json`, and of requests and responses over HTTP.
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ import pytest
 
 import ralph
 from ralph.core.config import load_config
+from ralph.project import Project
+from ralph.web.openapi import openapi_document
 from tests.cli.ran import Ran, run
 
 pytestmark = pytest.mark.sqlite
 
-FIXTURE = Path(__file__).parent / "fixtures" / "project-0.1.0.tar.gz"
+FIXTURES = Path(__file__).parent / "fixtures"
+EXPORTS = FIXTURES / "exports-0.1.0"
+CLI_FIELDS: dict[str, list[str]] = json.loads((FIXTURES / "cli-json-0.1.0.json").read_text(encoding="utf-8"))
 MONEY = "mem-1794907993-d8b9"
 LOGIN = "mem-1794907990-bc97"
+ANTIPATTERN = "mem-1794907993-59d9"
 DONE, FAILING, OPEN = "t-241727", "t-412b05", "t-44b9c1"
 OLD_RUN = "run-097369a2"
 SETUP_FILES = (".claude/settings.local.json", ".mcp.json", ".claude/skills/ralph-memory/SKILL.md")
@@ -37,7 +44,7 @@ Ralph = Callable[..., Ran]
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """The project as 0.1.0 left it."""
-    with tarfile.open(FIXTURE) as archive:
+    with tarfile.open(FIXTURES / "project-0.1.0.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "shop"
 
@@ -99,6 +106,12 @@ def test_a_memory_is_edited_and_set_back(shop: Path, ralph_in: Ralph) -> None:
     assert "login, clock" in (shop / ".agent/memories.md").read_text(encoding="utf-8")
     ralph_in("memory", "undo", LOGIN)
     assert "login, tests" in (shop / ".agent/memories.md").read_text(encoding="utf-8")
+
+
+def test_a_change_made_by_the_old_version_is_undone(ralph_in: Ralph) -> None:
+    ralph_in("memory", "undo", ANTIPATTERN)
+
+    assert ralph_in("memory", "show", ANTIPATTERN, "--format", "json").json["state"] == "staged"
 
 
 def test_memory_files_are_in_sync_and_edits_are_imported(shop: Path, ralph_in: Ralph) -> None:
@@ -262,3 +275,108 @@ def test_a_backup_is_made_and_restored(ralph_in: Ralph) -> None:
     ralph_in("restore", "--yes")
 
     assert MONEY in ralph_in("memory", "list").out
+
+
+# --- formats ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("bundle.jsonl", 4), ("memories.json", 4), ("memories.csv", 4), ("memories.md", 2), ("ralph-learnings.json", 1)],
+)
+def test_exports_are_imported_by_another_project(project: Project, name: str, count: int) -> None:
+    text = (EXPORTS / name).read_text(encoding="utf-8")
+
+    imported = project.transfer.import_text(text, name)
+    again = project.transfer.import_text(text, name)
+
+    assert (imported.new, imported.problems) == (count, ())
+    assert (again.new, again.merged, again.known) == (0, 0, count)
+    assert len(project.memory.list()) == count
+
+
+def test_a_bundle_brings_its_history_which_can_be_undone(project: Project) -> None:
+    project.transfer.import_text((EXPORTS / "bundle.jsonl").read_text(encoding="utf-8"), "bundle.jsonl")
+
+    assert project.memory.get(LOGIN).title == "Login tests need TZ=UTC and a fixed clock"
+    edit = next(event for event in project.memory.history(LOGIN) if event.what == "edited")
+    (restored,) = project.memory.undo(LOGIN, to=edit.seq - 1)
+    assert restored.title == "Login tests need TZ=UTC"
+    assert restored.tags == ("login", "tests")
+
+
+def test_a_staged_export_waits_for_review(project: Project) -> None:
+    imported = project.transfer.import_text((EXPORTS / "staging.json").read_text(encoding="utf-8"), "staging.json")
+
+    assert imported.problems == ()
+    assert len(project.learnings.list()) == 1
+
+
+# --- what programs read ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", CLI_FIELDS)
+def test_json_of_a_command_still_has_every_field(ralph_in: Ralph, command: str) -> None:
+    words, separator, program = command.partition(" -- ")
+    ran = ralph_in(*words.split(), "--format", "json", *(["--", *program.split()] if separator else []))
+
+    assert sorted(set(CLI_FIELDS[command]) - _fields(_parse(ran.out))) == []
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def _fields(value: Any) -> set[str]:
+    """Return the paths of all keys in a JSON value."""
+    if isinstance(value, list):
+        return set().union(*map(_fields, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value) | {f"{key}.{field}" for key, inner in value.items() for field in _fields(inner)}
+
+
+def test_http_still_has_every_endpoint_parameter_and_field() -> None:
+    expected = json.loads((FIXTURES / "http-0.1.0.json").read_text(encoding="utf-8"))
+    offered = _http_shape(openapi_document())
+
+    assert sorted(set(expected) - set(offered)) == []
+    missing = {
+        (endpoint, part): sorted(set(fields) - set(offered[endpoint][part]))
+        for endpoint, parts in expected.items()
+        for part, fields in parts.items()
+    }
+    assert {key: fields for key, fields in missing.items() if fields} == {}
+
+
+def _http_shape(document: dict[str, Any]) -> dict[str, dict[str, set[str]]]:
+    """Return the names of parameters, of fields in the body and of fields in the response, by endpoint."""
+    schemas = document["components"]["schemas"]
+
+    def fields(schema: dict[str, Any], seen: tuple[str, ...] = ()) -> set[str]:
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            return set() if name in seen else fields(schemas[name], (*seen, name))
+        parts = [*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])]
+        found = set().union(*(fields(part, seen) for part in parts))
+        for key, value in schema.get("properties", {}).items():
+            found |= {key, *(f"{key}.{field}" for field in fields(value, seen))}
+        return found
+
+    def json_fields(content: dict[str, Any]) -> set[str]:
+        return fields(content.get("content", {}).get("application/json", {}).get("schema", {}))
+
+    return {
+        f"{method.upper()} {path}": {
+            "parameters": {one["name"] for one in operation.get("parameters", ())},
+            "body": json_fields(operation.get("requestBody", {})),
+            "answer": set().union(
+                *(json_fields(one) for status, one in operation["responses"].items() if status.startswith("2"))
+            ),
+        }
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }

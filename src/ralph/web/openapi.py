@@ -154,8 +154,8 @@ def _names() -> dict[str, Any]:
     import collections.abc
 
     from ralph.core import records
-    from ralph.loop import stuck
+    from ralph.loop import stats, stuck
     from ralph.memory.lifecycle import lift
 
-    names: dict[str, Any] = {**vars(collections.abc), **vars(stuck), **vars(records), **vars(lift)}
+    names: dict[str, Any] = {**vars(collections.abc), **vars(stuck), **vars(stats), **vars(records), **vars(lift)}
     return {**names, "Row": dict[str, Any], "Any": Any}
