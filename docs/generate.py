@@ -71,8 +71,8 @@ def http_reference() -> str:
         for method, operation in operations.items():
             groups.setdefault(operation["tags"][0], []).append(_http_call(method.upper(), path, operation))
     parts = [
-        "# HTTP API\n\nGenerated from the program by `make docs`; do not edit. Authentication and errors are described in"
-        " [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every response.\n"
+        "# HTTP API\n\nGenerated from the program by `make docs`; do not edit. Authentication and errors are described"
+        " in [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every response.\n"
     ]
     for name, calls in groups.items():
         parts += [f"## {name.capitalize()}\n", *calls]
