@@ -1,15 +1,25 @@
-"""Generate docs/cli.md and docs/http.md from the program: `make docs`."""
+"""Generate what is derived from the program: `make docs`.
+
+These are docs/cli.md, docs/http.md, the plugin's copy of the skill, and the tables between `<!-- generated: NAME -->`
+and `<!-- end -->` in any page, one function of `TABLES` each.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import ralph
 from ralph.cli import COMMANDS, EPILOG, build_parser
+from ralph.core.skill import SKILL_FILE, SKILL_NAME
+from ralph.integrations.mcp.tools import TOOLS
 
 HERE = Path(__file__).parent
+PACKAGE = Path(ralph.__file__).parent
+TABLE = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def cli_reference() -> str:
@@ -119,6 +129,38 @@ def _http_type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
+# --- tables -----------------------------------------------------------------------------
+
+
+def mcp_tools() -> str:
+    """Return the table of MCP tools."""
+    return _table(("tool", "what it does"), [(f"`{tool.name}`", tool.description) for tool in TOOLS])
+
+
+TABLES: dict[str, Callable[[], str]] = {"mcp-tools": mcp_tools}
+"""Functions that return a table, by its name in pages."""
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def _with_tables(page: str) -> str:
+    return TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page)
+
+
+def generated_files() -> dict[Path, str]:
+    """Return the content of all files that are derived from the program, by path."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(HERE.glob("*.md"))}
+    return {
+        **{page: _with_tables(text) for page, text in pages.items() if TABLE.search(text)},
+        HERE / "cli.md": cli_reference(),
+        HERE / "http.md": http_reference(),
+        PACKAGE / "plugin" / "skills" / SKILL_NAME / "SKILL.md": SKILL_FILE,
+    }
+
+
 if __name__ == "__main__":
-    (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")
-    (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
+    for path, text in generated_files().items():
+        path.write_text(text, encoding="utf-8")
