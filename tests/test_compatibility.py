@@ -3,24 +3,27 @@
 Fixtures, all written by 0.1.0 and never made anew; a later version gets its own:
 - `project-0.1.0.tar.gz`: settings, database (schema 8), memory files, what `ralph setup claude` wrote, log of a run;
 - `exports-0.1.0/`: its memories in every export format, after some edits;
+- `cli-options-0.1.0.json`: the options of every command and their choices;
 - `cli-json-0.1.0.json`, `http-0.1.0.json`: field names of `--format json`, and of requests and responses over HTTP.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ralph
+from ralph.cli import COMMANDS, build_parser
 from ralph.core.config import load_config
 from ralph.project import Project
 from ralph.web.openapi import openapi_document
@@ -313,6 +316,34 @@ def test_a_staged_export_waits_for_review(project: Project) -> None:
 
 
 # --- what programs read ----------------------------------------------------------------
+
+
+def test_every_command_still_has_its_options_and_choices() -> None:
+    expected = json.loads((FIXTURES / "cli-options-0.1.0.json").read_text(encoding="utf-8"))
+    offered = {name: options for command in COMMANDS for name, options in _options(command)}
+
+    assert sorted(set(expected) - set(offered)) == []
+    assert [
+        f"{command} {option}"
+        for command, options in expected.items()
+        for option, choices in options.items()
+        if option not in offered[command] or not set(choices) <= offered[command][option]
+    ] == []
+
+
+def _options(command: str) -> Iterator[tuple[str, dict[str, set[str]]]]:
+    """Yield the name of a command, or of each of its actions, with its options and their choices."""
+    parsers = [(command, _actions(build_parser(command))[command])]
+    for name, parser in parsers:
+        if actions := _actions(parser):
+            parsers += [(f"{name} {action}", below) for action, below in actions.items()]
+        else:
+            options = [action for action in parser._actions if action.option_strings]
+            yield name, {option.option_strings[-1]: {*map(str, option.choices or ())} for option in options}
+
+
+def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return next((dict(one.choices) for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
 
 
 @pytest.mark.parametrize("command", CLI_FIELDS)
