@@ -164,7 +164,7 @@ simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies
 bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
 	@$(PEERS)/bin/python -m bench.recall $(ARGS)
 
-docs: $(VENV)/.dev ## Write docs/cli.md, docs/http.md and docs/configuration.md from the program
+docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py
 
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/

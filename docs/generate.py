@@ -1,22 +1,31 @@
-"""Write docs/cli.md, docs/http.md and docs/configuration.md from the program itself: `make docs`."""
+"""Generate what is derived from the program: `make docs`.
+
+These are docs/cli.md, docs/http.md, the plugin's copy of the skill, and the tables between `<!-- generated: NAME -->`
+and `<!-- end -->` in any page, one function of `TABLES` each.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import ralph
 from ralph.cli import COMMANDS, EPILOG, build_parser
-from ralph.core.agents import AGENTS
+from ralph.core.skill import SKILL_FILE, SKILL_NAME
+from ralph.integrations.mcp.tools import TOOLS
 
 HERE = Path(__file__).parent
+PACKAGE = Path(ralph.__file__).parent
+TABLE = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def cli_reference() -> str:
-    """Give the reference of all commands as markdown."""
+    """Return the reference of all commands as Markdown."""
     parts = [
-        "# Command line\n\nMade by `make docs` from the program; do not edit.\n",
+        "# Command line\n\nGenerated from the program by `make docs`; do not edit.\n",
         f"```\n{EPILOG.strip()}\n```\n",
         "`-C DIR` before the command works in another directory.\n",
     ]
@@ -63,7 +72,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 
 def http_reference() -> str:
-    """Give the reference of all that can be asked over HTTP as markdown."""
+    """Return the reference of the HTTP API as Markdown."""
     from ralph.web.openapi import openapi_document
 
     described = openapi_document()
@@ -72,8 +81,8 @@ def http_reference() -> str:
         for method, operation in operations.items():
             groups.setdefault(operation["tags"][0], []).append(_http_call(method.upper(), path, operation))
     parts = [
-        "# HTTP API\n\nMade by `make docs` from the program; do not edit. How to get in and what errors look like is in"
-        " [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every answer.\n"
+        "# HTTP API\n\nGenerated from the program by `make docs`; do not edit. Authentication and errors are described"
+        " in [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every response.\n"
     ]
     for name, calls in groups.items():
         parts += [f"## {name.capitalize()}\n", *calls]
@@ -97,12 +106,12 @@ def _http_call(method: str, path: str, operation: dict[str, Any]) -> str:
         fields = openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         needed = fields.get("required", ())
         rows += [
-            f"| `{name}` in the body{', needed' if name in needed else ''} | {_http_type(field)} |"
+            f"| `{name}` in the body{', required' if name in needed else ''} | {_http_type(field)} |"
             f" {field.get('description', '')} |"
             for name, field in fields["properties"].items()
         ]
     if rows:
-        lines.append("\n" + "\n".join(["| what | type | meaning |", "|---|---|---|", *rows]))
+        lines.append("\n" + "\n".join(["| parameter | type | meaning |", "|---|---|---|", *rows]))
     return "\n".join(lines) + "\n"
 
 
@@ -112,12 +121,44 @@ def _http_type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(str(one) for one in schema["enum"])
     if schema.get("type") == "array":
-        return f"{_http_type(schema.get('items', {}))}, several"
+        return f"list of {_http_type(schema.get('items', {}))}"
     if "$ref" in schema:
         from ralph.web.openapi import openapi_document
 
         return _http_type(openapi_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
-    return str(schema.get("type", "anything"))
+    return str(schema.get("type", "any"))
+
+
+# --- tables -----------------------------------------------------------------------------
+
+
+def mcp_tools() -> str:
+    """Return the table of MCP tools."""
+    return _table(("tool", "what it does"), [(f"`{tool.name}`", tool.description) for tool in TOOLS])
+
+
+TABLES: dict[str, Callable[[], str]] = {"mcp-tools": mcp_tools}
+"""Functions that return a table, by its name in pages."""
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def _with_tables(page: str) -> str:
+    return TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page)
+
+
+def generated_files() -> dict[Path, str]:
+    """Return the content of all files that are derived from the program, by path."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(HERE.glob("*.md"))}
+    return {
+        **{page: _with_tables(text) for page, text in pages.items() if TABLE.search(text)},
+        HERE / "cli.md": cli_reference(),
+        HERE / "http.md": http_reference(),
+        PACKAGE / "plugin" / "skills" / SKILL_NAME / "SKILL.md": SKILL_FILE,
+    }
 
 
 # --- agents -----------------------------------------------------------------------------
@@ -139,6 +180,5 @@ def agents_page() -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "agents.md").write_text(agents_page(), encoding="utf-8")
-    (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
-    (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")
+    for path, text in generated_files().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,26 +1,26 @@
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGES = sorted(page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+
+PACKAGES = "core|store|formats|agents|memory|loop|integrations|web|cli"
 
 
-@pytest.mark.parametrize("page", ["cli", "http", "configuration"])
-def test_the_generated_page_is_current(page: str) -> None:
+def test_what_is_derived_from_the_program_is_current() -> None:
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
-    assert generate[f"{page}_reference"]() == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-
-
-def test_the_table_of_file_formats_is_current() -> None:
-    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
-    page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
-
-    assert generate["with_format_table"](page) == page
+    outdated = [
+        path for path, text in generate["generated_files"]().items() if path.read_text(encoding="utf-8") != text
+    ]
+    assert outdated == [], "run: make docs"
 
 
 def test_the_map_for_agents_stays_short() -> None:
@@ -33,3 +33,35 @@ def test_every_test_that_a_page_names_is_there(page: str) -> None:
 
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_every_step_of_the_architecture_names_a_function_that_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"\| `(ralph[\w.]*)` \| `([\w.]+)` \|", page)
+
+    assert len(steps) > 30
+    missing = [f"{module}: {name}" for module, name in steps if not _exists(module, name)]
+    assert missing == []
+
+
+def _exists(module: str, name: str) -> bool:
+    try:
+        return callable(reduce(getattr, name.split("."), importlib.import_module(module)))
+    except (ImportError, AttributeError):
+        return False
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_source_files_that_pages_name_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|bench|docs)/[\w./-]+)`", text)
+    named += [f"src/ralph/{path}" for path in re.findall(rf"`((?:{PACKAGES})/[\w./-]*)`", text)]
+
+    assert sorted({path for path in named if not (ROOT / path).exists()}) == []

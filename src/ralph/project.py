@@ -14,6 +14,7 @@ from ralph.workspace import find_root, is_trusted, open_own_store, open_project_
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
@@ -47,7 +48,7 @@ class Project:
         self._is_remote = is_remote
 
     @classmethod
-    def open(cls, start: Path | str, *, actor: Actor = PERSON, require_trust: bool = False) -> Project:
+    def open(cls, start: Path | str, *, actor: Actor = PERSON, require_trust: bool = False) -> Self:
         """Open the project that a directory belongs to.
 
         With `require_trust`, raise `UsageError` if it keeps its data elsewhere and no person has agreed to that.
@@ -86,10 +87,10 @@ class Project:
         """Close the database."""
         self.store.close()
 
-    def __enter__(self) -> Project:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self.close()
 
     def synced(self) -> SyncBracket:
@@ -213,3 +214,22 @@ class SyncBracket:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self._project.files.sync()
+
+
+class SyncedProject(Project):
+    """A project whose `with` block syncs the memory files, as the Python API opens it."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.files.sync()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.files.sync()
+        finally:
+            self.close()

@@ -55,7 +55,7 @@ class RunService:
 
     def start(
         self,
-        options: RunOptions,
+        options: RunOptions | None = None,
         on_event: EventHandler | None = None,
         ask_feedback: Callable[[Task], str] | None = None,
         *,
@@ -63,6 +63,7 @@ class RunService:
     ) -> RunSummary:
         """Run the loop over the project's tasks with the configured agent, and return its summary.
 
+        `on_event` gets every event of the run; `ask_feedback` is called when a person interrupts an attempt.
         `resume` is the id of a run to continue, or empty for the latest one.
         """
         from pathlib import Path
@@ -71,6 +72,7 @@ class RunService:
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
 
+        options = options or RunOptions()
         if options.only:
             self._store.tasks.get(options.only)
         resumed = self._run_to_resume(resume) if resume is not None else None
