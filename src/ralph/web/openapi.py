@@ -157,5 +157,5 @@ def _names() -> dict[str, Any]:
     """Return names in annotations that their modules import only for type checking."""
     names: dict[str, Any] = {"Row": dict[str, Any], "Any": Any}
     for module in (collections.abc, stuck, stats, records, lift):
-        names |= vars(module)
+        names |= {name: getattr(module, name) for name in dir(module)}
     return names
