@@ -90,8 +90,7 @@ def log_path(root: Path | str, run_id: str) -> str:
 
 def open_regular(path: str, flags: int) -> int:
     """Open a regular file: no link, and nothing that blocks."""
-    harmless = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, flags | harmless, 0o600)
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", path)

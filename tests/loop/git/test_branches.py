@@ -773,6 +773,7 @@ def test_of_two_that_conflict_one_is_merged_and_the_other_told(root: Path, branc
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
     problems: list[str] = []
 
