@@ -534,5 +534,5 @@ def test_a_half_installed_program_is_to_be_installed_again(fake: Callable[[str],
     program = fake(name)
     (program.directory / name).write_text("The download failed.\n")
 
-    with pytest.raises(AgentUnavailableError, match=rf"cannot run on this machine\. Reinstall {name} with: npm "):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "agent-does-not-run"):
         program.configured().check()

@@ -175,7 +175,8 @@ def test_ctrl_c_in_a_session_that_ends_by_itself_is_not_forgotten(here: Path) ->
     run = subprocess.Popen(
         [
             *(sys.executable, "-m", "ralph", "run", "--", "sh", "-c"),
-            'touch started; trap "" TERM; sleep 0.4; echo "<task-done>$RALPH_TASK_ID</task-done>"',
+            '[ -e started ] && sleep 60; touch started; trap "" TERM; sleep 0.4;'
+            ' echo "<task-done>$RALPH_TASK_ID</task-done>"',
         ],
         cwd=here,
         stdout=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.sqlite, pytest.mark.skipif(sys.platform != "linux", re
 AT_ONCE = ("daemons", "escapes", "kills_guard", "other_namespace", "locks_the_database", "dies")
 
 
+@pytest.mark.slow
 def test_hostile_agents_leave_nobody_behind_and_the_run_goes_on(tmp_path: Path) -> None:
     ended = hostile_run(tmp_path, AT_ONCE)
 
@@ -28,6 +29,7 @@ def test_hostile_agents_leave_nobody_behind_and_the_run_goes_on(tmp_path: Path) 
     assert (tmp_path / "project" / ".ralph").is_dir()
 
 
+@pytest.mark.slow
 def test_the_trial_runs_small(tmp_path: Path) -> None:
     shown = run(tmp_path, 2, 5)
 

@@ -9,6 +9,7 @@ import pytest
 from tests.faults import soak
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite
 def test_loops_servers_and_writers_that_are_killed_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
     shown = soak.run(tmp_path, 10, seed=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph.agents import SessionOptions
 from ralph.core.records import timestamp
 from ralph.integrations.doctor import diagnose
 from ralph.loop import health
@@ -112,19 +113,20 @@ def test_a_run_whose_file_is_damaged_says_so_once_and_stops(trial: Trial, monkey
     path = trial.root / ".ralph/ralph.db"
     trial.project.store.database.query("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(path, b"All about Fact 1.", b"All about Fact 2.")
-    for n in range(50):
-        trial.project.tasks.add(f"Task {n}")
+    trial.project.tasks.add("One")
+    trial.project.tasks.add("Another")
 
-    def slow(prompt: str, session: object) -> str:
-        time.sleep(0.2)
+    def work_until_stopped(prompt: str, session: SessionOptions) -> str:
+        while not session.should_stop():
+            time.sleep(0.02)
         return DONE
 
-    summary = trial.run(ScriptedAgent(slow))
+    summary = trial.run(ScriptedAgent(work_until_stopped))
 
     warnings = [str(one.details["message"]) for one in trial.events if one.what == "warning"]
     assert summary.ending is RunEnding.DAMAGED
     assert summary.ending.exit_code == 1
-    assert summary.iterations < 20
+    assert summary.iterations == 1
     assert len(warnings) == 1
     assert warnings[0].startswith(f"The database {path} is damaged: 1 memory does not match its checksum: ")
     assert warnings[0].endswith("Restore a backup with: ralph restore")
@@ -138,9 +140,17 @@ def test_a_backup_that_cannot_be_made_is_told_once_and_stops_nothing(
     age(trial, 5)
     (trial.root / ".ralph/backups").symlink_to(os.devnull)
     told: list[str] = []
+    checks: list[bool] = []
+
+    def is_backup_due(*_: object) -> bool:
+        checks.append(True)
+        return True
+
+    monkeypatch.setattr(health, "is_backup_due", is_backup_due)
 
     with DatabaseMonitor(trial.project.store, told.append, lambda: told.append("stopped")):
-        time.sleep(0.5)
+        while len(checks) < 3:
+            time.sleep(0.02)
 
     assert len(told) == 1
     assert "is a symbolic link" in told[0]

@@ -171,6 +171,7 @@ def writes_a_file(part: Part) -> str:
 # --- all of it ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_eight_workers_do_each_of_many_tasks_once_and_merge_it_once(together: Together) -> None:
     tasks = together.add(*(f"Task {number}" for number in range(24)))
     agent = Company(writes_a_file)
@@ -438,6 +439,7 @@ def test_after_a_kill_the_next_run_goes_on_with_the_work_at_once(
     assert together.left() == ""
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_loses_nothing_that_it_merged(together: Together) -> None:
     tasks = together.add(*(f"Task {number}" for number in range(24)))
     acknowledged: set[str] = set()

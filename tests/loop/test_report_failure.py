@@ -77,7 +77,7 @@ def test_a_task_that_is_not_open_is_left_alone(project: Project, status: TaskSta
         TaskStatus.FAILED: project.tasks.fail,
     }[status](task.id)
 
-    with pytest.raises(ConflictError, match=f"is {status}.*ralph task reset {task.id}"):
+    with pytest.raises(ConflictError, check=lambda error: error.code == "task-closed"):
         project.tasks.report_failure(task.id, "One way.", "It broke.")
 
     assert project.tasks.get(task.id).task.status is status
@@ -110,11 +110,11 @@ def test_what_a_vanished_worker_left_can_be_reported_on(project: Project) -> Non
 def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
     first = project.tasks.add("First")
     second = project.tasks.add("Second", needs=[first.id])
-    part = project.tasks.add("A part", parent=first.id)
+    project.tasks.add("A part", parent=first.id)
 
-    with pytest.raises(ConflictError, match=first.id):
+    with pytest.raises(ConflictError, check=lambda error: error.code == "task-not-ready"):
         project.tasks.report_failure(second.id, "One way.", "It broke.")
-    with pytest.raises(ConflictError, match=part.id):
+    with pytest.raises(ConflictError, check=lambda error: error.code == "task-has-parts"):
         project.tasks.report_failure(first.id, "One way.", "It broke.")
 
     assert {task.status for task in project.tasks.list()} == {TaskStatus.PENDING}
@@ -125,9 +125,9 @@ def test_a_report_needs_a_task_and_words(project: Project) -> None:
 
     with pytest.raises(NotFoundError):
         project.tasks.report_failure("t-000000", "One way.", "It broke.")
-    with pytest.raises(UsageError, match="what was tried"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "incomplete-report"):
         project.tasks.report_failure(task.id, " \x00", "It broke.")
-    with pytest.raises(UsageError, match="why it failed"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "incomplete-report"):
         project.tasks.report_failure(task.id, "One way.", "")
 
 

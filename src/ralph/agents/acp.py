@@ -135,7 +135,8 @@ class AcpAgent:
 
     def _path(self) -> str:
         if not self._program.command:
-            raise AgentUnavailableError("No ACP program is configured. Set command under [agent] in .ralph.toml.")
+            message = "No ACP program is configured. Set command under [agent] in .ralph.toml."
+            raise AgentUnavailableError(message, code="no-agent-program")
         return self._program.path(self._directory)
 
 

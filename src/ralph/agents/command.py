@@ -72,6 +72,7 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                "No agent program is set. Run: ralph run -- sh agent.sh, or set command under [agent] in .ralph.toml."
+                "No agent program is set. Run: ralph run -- sh agent.sh, or set command under [agent] in .ralph.toml.",
+                code="no-agent-program",
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

@@ -79,7 +79,8 @@ class HeadlessAgent:
             found, oldest = (".".join(map(str, one)) for one in (version, driver.min_version))
             raise AgentUnavailableError(
                 f"{self._program.title} {found} is too old: Ralph needs {oldest} or newer."
-                f" Update with: {self._program.install_command}"
+                f" Update with: {self._program.install_command}",
+                code="agent-too-old",
             )
         self._is_checked = True
 

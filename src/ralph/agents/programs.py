@@ -57,7 +57,8 @@ class AgentProgram:
             return str(find_program(self.command[0], directory, os.environ.get("PATH", os.defpath)))
         except AgentUnavailableError as error:
             if self.package and self.command[0] == self.default_name:
-                raise AgentUnavailableError(f"{error} To install {self.title}, run: {self.install_command}") from None
+                message = f"{error} To install {self.title}, run: {self.install_command}"
+                raise AgentUnavailableError(message, code="agent-not-installed") from None
             raise
 
     def version(self, directory: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
@@ -69,13 +70,15 @@ class AgentProgram:
         except AgentUnavailableError as error:
             # npm leaves a text file in its place if the download failed.
             problem, _, _ = str(error).partition(". ")
-            raise AgentUnavailableError(f"{strip_period(problem)}. {self._reinstall_hint}") from None
+            message = f"{strip_period(problem)}. {self._reinstall_hint}"
+            raise AgentUnavailableError(message, code="agent-does-not-run") from None
         version = re.search(r"\b(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?", ended.text)
         if ended.ending is not SessionEnding.FINISHED or not version:
             is_terminated_by_us = ended.ending not in (SessionEnding.FINISHED, SessionEnding.CRASHED)
             message = "" if is_terminated_by_us else first_line(ended.stderr)
             problem = message or ended.detail or first_line(ended.text) or "it does not report its version"
-            raise AgentUnavailableError(f"{argv[0]} does not run: {strip_period(problem)}. {self._reinstall_hint}")
+            message = f"{argv[0]} does not run: {strip_period(problem)}. {self._reinstall_hint}"
+            raise AgentUnavailableError(message, code="agent-does-not-run")
         return tuple(int(part or 0) for part in version.groups())
 
     @property

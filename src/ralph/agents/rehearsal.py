@@ -102,12 +102,14 @@ def read_playbook(path: Path) -> Playbook:
         return Playbook(tasks=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
     except FileNotFoundError:
         raise AgentUnavailableError(
-            f"The rehearsal agent needs a playbook. Create {path} or choose another agent."
+            f"The rehearsal agent needs a playbook. Create {path} or choose another agent.", code="no-playbook"
         ) from None
     except _InvalidPlaybookError as error:
-        raise AgentUnavailableError(f"The playbook {path} is invalid: {one_line(clean(str(error)), 300)}.") from None
+        message = f"The playbook {path} is invalid: {one_line(clean(str(error)), 300)}."
+        raise AgentUnavailableError(message, code="invalid-playbook") from None
     except (OSError, ValueError) as error:
-        raise AgentUnavailableError(f"The playbook {path} cannot be read: {error}.") from error
+        message = f"The playbook {path} cannot be read: {error}."
+        raise AgentUnavailableError(message, code="unreadable-playbook") from error
 
 
 class _InvalidPlaybookError(Exception):

@@ -138,15 +138,18 @@ def run(args: argparse.Namespace) -> int:
         known, match = ", ".join(RUNNABLE_AGENTS), suggest_match(args.agent, RUNNABLE_AGENTS)
         raise UsageError(f"Unknown agent {args.agent!r}. Known: {known}.{match}", code="unknown-agent")
     if args.gate and args.no_verify:
-        raise UsageError("Use either --gate or --no-verify, not both.")
+        raise UsageError("Use either --gate or --no-verify, not both.", code="conflicting-options")
     if args.review and args.no_verify:
-        raise UsageError("Use either --review or --no-verify, not both.")
+        raise UsageError("Use either --review or --no-verify, not both.", code="conflicting-options")
     if args.holdout and args.no_memory:
         raise UsageError(
-            "Use either --holdout or --no-memory, not both: a holdout compares iterations with and without memory."
+            "Use either --holdout or --no-memory, not both: a holdout compares iterations with and without memory.",
+            code="conflicting-options",
         )
     if args.task and args.parallel > 1:
-        raise UsageError("Use either --task or --parallel, not both: one task has one worker.")
+        raise UsageError(
+            "Use either --task or --parallel, not both: one task has one worker.", code="conflicting-options"
+        )
     with open_project(args) as project:
         options = RunOptions(
             iterations=args.max_iterations or 0,

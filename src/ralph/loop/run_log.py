@@ -90,8 +90,7 @@ def log_path(root: Path | str, run_id: str) -> str:
 
 def open_regular(path: str, flags: int) -> int:
     """Open a regular file: no link, and nothing that blocks."""
-    harmless = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, flags | harmless, 0o600)
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", path)
@@ -227,12 +226,14 @@ def find_run_to_watch(store: Store, run_id: str = "") -> Run | None:
 def require_watchable(root: Path | str, run: Run) -> None:
     """Raise an error if a run is on another machine or has no log here."""
     if not is_running_here(run):
-        raise RalphError(f"{run.id} runs on another machine or in another container. Watch it there.")
+        message = f"{run.id} runs on another machine or in another container. Watch it there."
+        raise RalphError(message, code="run-elsewhere")
     deadline = time.monotonic() + FIRST_EVENT_SECONDS
     while run.id not in logged_runs(root):
         if time.monotonic() > deadline:
             raise RalphError(
-                f"{run.id} has no log in {LIVE_FOLDER}. It can only be watched in the terminal it was started in."
+                f"{run.id} has no log in {LIVE_FOLDER}. It can only be watched in the terminal it was started in.",
+                code="run-not-logged",
             )
         time.sleep(POLL_SECONDS)
 

@@ -143,8 +143,7 @@ class _LogFile:
             raise
 
     def _prepare(self) -> None:
-        if hasattr(os, "fchmod"):
-            os.fchmod(self._handle, 0o600)
+        os.fchmod(self._handle, 0o600)
         dropped = dropped_bytes(os.pread(self._handle, HEADER_BYTES, 0))
         self._size = os.fstat(self._handle).st_size
         if dropped is None or self._size > MAX_LOG_BYTES:

@@ -141,14 +141,14 @@ class RunLock:
         self.is_acquired = True
 
     def __enter__(self) -> RunLock:
-        try:
-            import fcntl
+        import fcntl
 
+        try:
             self._file = self._path.open("a", encoding="utf-8")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.is_acquired = False
-        except (ImportError, OSError):  # no file locks here: assume to be alone
+        except OSError:  # no file locks here: assume to be alone
             pass
         return self
 
@@ -159,11 +159,11 @@ class RunLock:
 
 def is_run_active(directory: Path) -> bool:
     """Return whether a run is active in a directory; False where that cannot be determined. Writes nothing."""
-    try:
-        import fcntl
+    import fcntl
 
+    try:
         file = os.open(directory / RUN_LOCK_PATH, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except (ImportError, OSError):
+    except OSError:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

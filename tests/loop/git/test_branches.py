@@ -314,7 +314,7 @@ def test_something_else_in_the_way_is_named_and_left_alone(root: Path, branches:
     (root / ".ralph/worktrees/t-2/notes.txt").write_text("notes\n")
 
     for id in ("t-1", "t-2"):
-        with pytest.raises(WorktreeError, match=rf"worktrees/{id} exists"):
+        with pytest.raises(WorktreeError, check=lambda error: error.code == "worktree-path-taken"):
             branches.prepare_worktree(id, "Write")
 
     assert (root / ".ralph/worktrees/t-2/notes.txt").read_text() == "notes\n"
@@ -323,7 +323,7 @@ def test_something_else_in_the_way_is_named_and_left_alone(root: Path, branches:
 def test_a_branch_that_is_checked_out_elsewhere_is_named(root: Path, branches: TaskBranches) -> None:
     git(root, "checkout", "-qb", "ralph/t-1")
 
-    with pytest.raises(WorktreeError, match=r"ralph/t-1 is checked out in .*repository"):
+    with pytest.raises(WorktreeError, check=lambda error: error.code == "branch-checked-out"):
         branches.prepare_worktree("t-1", "Write")
 
 
@@ -331,7 +331,7 @@ def test_a_branch_that_is_checked_out_elsewhere_is_named(root: Path, branches: T
 def test_a_folder_that_cannot_be_written_is_named(root: Path, branches: TaskBranches) -> None:
     (root / ".ralph/worktrees").chmod(0o500)
 
-    with pytest.raises(WorktreeError, match=r"t-1 cannot be made: Permission denied"):
+    with pytest.raises(WorktreeError, check=lambda error: error.code == "worktree-not-created"):
         branches.prepare_worktree("t-1", "Write")
 
 
@@ -339,7 +339,7 @@ def test_a_folder_that_became_a_file_is_named(root: Path, branches: TaskBranches
     shutil.rmtree(root / ".ralph/worktrees")
     (root / ".ralph/worktrees").write_text("a file\n")
 
-    with pytest.raises(WorktreeError, match=r"worktrees"):
+    with pytest.raises(WorktreeError, check=lambda error: error.code == "worktree-not-created"):
         branches.prepare_worktree("t-1", "Write")
 
 
@@ -660,7 +660,7 @@ def test_a_base_that_vanished_is_named_and_the_work_stays(root: Path, branches: 
         reason="The branch main no longer exists; the work is on ralph/t-1.", waits_for_person=True
     )
     assert "new.txt" in git(root, "ls-tree", "--name-only", "ralph/t-1")
-    with pytest.raises(WorktreeError, match="branch main no longer exists"):
+    with pytest.raises(WorktreeError, check=lambda error: error.code == "base-branch-missing"):
         branches.prepare_worktree("t-2", "Write")
 
 
@@ -773,6 +773,7 @@ def test_of_two_that_conflict_one_is_merged_and_the_other_told(root: Path, branc
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
     problems: list[str] = []
 

@@ -28,14 +28,23 @@ def find_program(name: str, directory: Path, search_path: str) -> Path:
         if os.access(file, os.X_OK):
             return file.absolute()
     if files:
-        raise AgentUnavailableError(f"{files[0]} is not executable. Run: chmod +x {files[0]}")
+        raise AgentUnavailableError(
+            f"{files[0]} is not executable. Run: chmod +x {files[0]}", code="program-not-executable"
+        )
     if "/" not in name and (directory / name).is_file():
-        raise AgentUnavailableError(f"{name} is in {directory}, but not in the PATH. To run that file, write: ./{name}")
+        raise AgentUnavailableError(
+            f"{name} is in {directory}, but not in the PATH. To run that file, write: ./{name}",
+            code="program-not-in-path",
+        )
     if "/" not in name:
-        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it or give its full path.")
+        raise AgentUnavailableError(
+            f"{name} was not found in the PATH. Install it or give its full path.", code="program-not-found"
+        )
     if candidates[0].is_dir():
-        raise AgentUnavailableError(f"{candidates[0]} is a directory. Give the path of a program.")
-    raise AgentUnavailableError(f"Program not found: {candidates[0]}. Check the path.")
+        raise AgentUnavailableError(
+            f"{candidates[0]} is a directory. Give the path of a program.", code="program-not-executable"
+        )
+    raise AgentUnavailableError(f"Program not found: {candidates[0]}. Check the path.", code="program-not-found")
 
 
 def start_error_message(program: Path, error: int) -> str:

@@ -176,7 +176,8 @@ class GuardedProcess:
         except OSError as error:
             self._control_pipe.close()
             self.status_pipe.close()
-            raise AgentUnavailableError(f"{program} cannot be started in {directory}: {error.strerror}.") from error
+            message = f"{program} cannot be started in {directory}: {error.strerror}."
+            raise AgentUnavailableError(message, code="program-not-started") from error
         finally:
             os.close(control_read)
             os.close(status_write)
@@ -209,7 +210,7 @@ class GuardedProcess:
     def check_started(self) -> None:
         """Raise `AgentUnavailableError` if the guard reported that the program cannot be started."""
         if self._start_error:
-            raise AgentUnavailableError(start_error_message(self._path, self._start_error))
+            raise AgentUnavailableError(start_error_message(self._path, self._start_error), code="program-not-started")
 
     def describe_exit(self, stderr: str) -> str:
         """Return a sentence about an unexpected exit."""

@@ -108,7 +108,9 @@ class TaskBranches:
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
         except OSError as error:
-            raise WorktreeError(f"Could not create worktrees: {error.strerror}: {error.filename}.") from error
+            raise WorktreeError(
+                f"Could not create worktrees: {error.strerror}: {error.filename}.", code="worktree-not-created"
+            ) from error
 
     # --- worktrees -------------------------------------------------------------------
 
@@ -122,7 +124,8 @@ class TaskBranches:
         branch, top = f"{BRANCH_PREFIX}/{name}", self._folder / name
         refs = self._repository.find_branches(self.base, branch)
         if self.base not in refs:
-            raise WorktreeError(f"The branch {self.base} no longer exists, so there is nothing to start from.")
+            message = f"The branch {self.base} no longer exists, so there is nothing to start from."
+            raise WorktreeError(message, code="base-branch-missing")
         try:
             if self._is_worktree(top):
                 if branch in refs:
@@ -132,7 +135,9 @@ class TaskBranches:
                 worktrees.remove_worktree(self._repository, top)
             return self._create_worktree(top, branch, refs, _commit_message(title, task_id))
         except OSError as error:
-            raise WorktreeError(f"Could not create {top}: {error.strerror}: {error.filename}.") from error
+            raise WorktreeError(
+                f"Could not create {top}: {error.strerror}: {error.filename}.", code="worktree-not-created"
+            ) from error
 
     def _is_worktree(self, top: Path) -> bool:
         """Return whether a path is a worktree of this repository; raise WorktreeError if it is something else."""
@@ -148,7 +153,8 @@ class TaskBranches:
             self._repository.try_git(self._repository.top, "worktree", "repair", str(top))
             if self._is_registered(top):
                 return True
-        raise WorktreeError(f"{top} exists but is not a worktree of this repository. Move it away.")
+        message = f"{top} exists but is not a worktree of this repository. Move it away."
+        raise WorktreeError(message, code="worktree-path-taken")
 
     def _is_registered(self, top: Path) -> bool:
         folder = worktree_git_directory(top)
@@ -438,7 +444,8 @@ def _mergeable_branch(repository: Repository) -> str:
 
 def _refuse_checked_out(branch: str, found: BranchRef) -> None:
     if os.path.lexists(found.worktree):
-        raise WorktreeError(f"The branch {branch} is checked out in {found.worktree}. Switch to another branch there.")
+        message = f"The branch {branch} is checked out in {found.worktree}. Switch to another branch there."
+        raise WorktreeError(message, code="branch-checked-out")
 
 
 def _is_same(one: Path | str, other: Path | str) -> bool:
