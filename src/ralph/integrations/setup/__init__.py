@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from ralph.core.errors import RalphError, UsageError
+from ralph.core.errors import ConflictError, UsageError
 from ralph.core.files import is_inside, remove_if_unchanged, replace_if_unchanged
 from ralph.core.git import query_git
 from ralph.core.records import record, replace
@@ -236,12 +236,13 @@ def check_inside_project(plan: SetupPlan, options: SetupOptions) -> None:
         if options.root and not is_inside(change.path, options.root):
             raise UsageError(
                 f"{change.display_path} is behind a symbolic link out of the project. "
-                "Check it, then run this without --yes."
+                "Check it, then run this without --yes.",
+                code="outside-project",
             )
 
 
 def apply_plan(plan: SetupPlan) -> None:
-    """Apply a plan. Raise RalphError if a file was changed since the plan was made.
+    """Apply a plan. Raise ConflictError if a file was changed since the plan was made.
 
     The originals are saved before the first change and, when uninstalling, deleted after the last one.
     """
@@ -249,7 +250,10 @@ def apply_plan(plan: SetupPlan) -> None:
         plan.originals_store.write(plan.originals)
     for change in plan.changes:
         if not _apply(change):
-            raise RalphError(f"{change.display_path} was changed in the meantime. Check it, and run this again.")
+            name = change.display_path
+            raise ConflictError(
+                f"{name} was changed meanwhile. Check it, and run this again.", code="file-changed"
+            )
     if not plan.originals:
         plan.originals_store.write({})
 
@@ -274,7 +278,8 @@ def originals_for(agent: str, options: SetupOptions) -> OriginalFiles:
     if options.root:
         folder = options.root / ORIGINALS_DIRECTORY
         if not is_inside(folder, options.root):
-            raise UsageError(f"{folder} is behind a symbolic link out of the project. Remove the link.")
+            problem = f"{folder} is behind a symbolic link out of the project. Remove the link."
+            raise UsageError(problem, code="outside-project")
         return OriginalFiles(folder, agent)
     state = options.environment.get("XDG_STATE_HOME") or options.home / ".local" / "state"
     return OriginalFiles(Path(state) / "ralph" / "setup", agent)

@@ -12,7 +12,6 @@ import tomlkit
 from tomlkit.items import InlineTable, Table
 
 from ralph.core.config import parse_toml
-from ralph.core.errors import UsageError
 from ralph.core.records import record
 from ralph.integrations.setup.entries import (
     FOREIGN_HOOKS,
@@ -21,7 +20,8 @@ from ralph.integrations.setup.entries import (
     UNKNOWN_HISTORY,
     FileHistory,
     OurEntries,
-    foreign_server_error,
+    foreign_server,
+    invalid_settings,
     is_manual_hook,
     is_our_hook,
     is_our_server,
@@ -154,15 +154,15 @@ class JsonEdit:
         try:
             text = (raw or b"").decode()
         except UnicodeDecodeError as error:
-            raise UsageError(f"{self.path} is not valid UTF-8. Nothing was changed.") from error
+            raise invalid_settings(f"{self.path} is not valid UTF-8") from error
         mark = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
         try:
             read = JsonText(text if text.strip() else "{}\n")
         except InvalidJsonError as error:
-            raise UsageError(f"{self.path} is not valid JSON ({error}). Fix it first. Nothing was changed.") from error
+            raise invalid_settings(f"{self.path} is not valid JSON ({error})") from error
         if not isinstance(read.value, dict):
-            raise UsageError(f"{self.path} is not a JSON object. Fix it first. Nothing was changed.")
+            raise invalid_settings(f"{self.path} is not a JSON object")
         return mark, read
 
     def _original(self, history: FileHistory) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class JsonEdit:
         return is_written_by_setup(server, self._server_in(self._original(history)), self.server or {}, history)
 
     def _container(self, value: dict[str, Any], path: tuple[str, ...], kind: type) -> Any:
-        """Return the container at a path; create it if it is missing. Raise UsageError if it has another type."""
+        """Return the container at a path; create it if it is missing. Raise an error if it has another type."""
         place: Any = value
         for length, key in enumerate(path, start=1):
             wanted = kind if length == len(path) else dict
@@ -188,7 +188,7 @@ class JsonEdit:
             if not isinstance(place, wanted):
                 name = "an object" if wanted is dict else "a list"
                 where = ".".join(path[:length])
-                raise UsageError(f'"{where}" in {self.path} is not {name}. Fix it first. Nothing was changed.')
+                raise invalid_settings(f'"{where}" in {self.path} is not {name}')
         return place
 
     def _put_hooks(self, value: dict[str, Any]) -> None:
@@ -203,10 +203,7 @@ class JsonEdit:
         for event, wanted in self.hooks.items():
             entries = self._container(value, (HOOKS_KEY, event), list)
             if self.has_hook_groups and any(not isinstance(_hooks_of(one), list) for one in entries):
-                raise UsageError(
-                    f'"{HOOKS_KEY}.{event}" in {self.path} has an entry without a list of hooks. Fix it first. '
-                    "Nothing was changed."
-                )
+                raise invalid_settings(f'"{HOOKS_KEY}.{event}" in {self.path} has an entry without a list of hooks')
             if event not in renewed:
                 entries.append({HOOKS_KEY: [dict(wanted)]} if self.has_hook_groups else dict(wanted))
 
@@ -238,7 +235,7 @@ class JsonEdit:
         elif SERVER_NAME not in servers or force:
             servers[SERVER_NAME] = dict(self.server)
         elif not is_our_server(there):
-            raise foreign_server_error(self.path)
+            raise foreign_server(self.path)
 
 
 def _events(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
@@ -305,7 +302,7 @@ class TomlEdit:
         if there is not None and not is_ours and not force:
             if is_our_server(there):
                 return before or b""
-            raise foreign_server_error(self.path)
+            raise foreign_server(self.path)
         wanted = self._with_user_keys(there) if is_ours else dict(self.server)
         return text.encode() if there == wanted else self._edited(text, wanted)
 
@@ -349,12 +346,12 @@ class TomlEdit:
             text = (raw or b"").decode()
             return text, parse_toml(text.replace("\r\n", "\n").removeprefix(_BOM))
         except ValueError as error:
-            raise UsageError(f"{self.path} is not valid TOML ({error}). Fix it first. Nothing was changed.") from error
+            raise invalid_settings(f"{self.path} is not valid TOML ({error})") from error
 
     def _server_in(self, value: dict[str, Any]) -> Any:
         servers = value.get(SERVERS_TABLE, {})
         if not isinstance(servers, dict):
-            raise UsageError(f'"{SERVERS_TABLE}" in {self.path} is not a table. Fix it first. Nothing was changed.')
+            raise invalid_settings(f'"{SERVERS_TABLE}" in {self.path} is not a table')
         return servers.get(SERVER_NAME)
 
     def _edited(self, text: str, server: Mapping[str, Any] | None) -> bytes:

@@ -77,10 +77,16 @@ def is_written_by_setup(entry: object, original: object, wanted: Mapping[str, An
     return set(entry) <= set(wanted) and server_command(entry) == server_command(wanted)
 
 
-def foreign_server_error(path: Path) -> UsageError:
+def invalid_settings(problem: str) -> UsageError:
+    """Return the error for settings that setup cannot edit. `problem` names the file."""
+    return UsageError(f"{problem}. Fix it first. Nothing was changed.", code="invalid-settings")
+
+
+def foreign_server(path: Path) -> UsageError:
     """Return the error for a server of our name that starts another program."""
     return UsageError(
-        f'{path} has a server "{SERVER_NAME}" that setup did not write. Rename it, or use --force to replace it.'
+        f'{path} has a server "{SERVER_NAME}" that setup did not write. Rename it, or use --force to replace it.',
+        code="foreign-server",
     )
 
 

@@ -41,4 +41,4 @@ def read_settings_file(path: Path) -> tuple[bytes, FileStamp] | None:
 
 
 def _read_error(path: Path, reason: str) -> UsageError:
-    return UsageError(f"Cannot read {path}: {reason}. Nothing was changed.")
+    return UsageError(f"Cannot read {path}: {reason}. Nothing was changed.", code="unreadable-settings")
