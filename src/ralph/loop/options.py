@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ralph.core.records import record, record_fields, replace
-from ralph.core.redaction import redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def dump_options(run_options: RunOptions, worker: str = "") -> str:
     Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
     import json
+
+    from ralph.core.redaction import redact  # `ralph status` only reads options
 
     defaults = record_fields(RunOptions())
     changed = {
