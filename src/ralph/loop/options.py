@@ -6,7 +6,6 @@ import json
 from enum import StrEnum
 
 from ralph.core.records import record, record_fields, replace
-from ralph.core.redaction import redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +126,8 @@ def dump_options(run_options: RunOptions, worker: str = "") -> str:
 
     Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
+    from ralph.core.redaction import redact  # `ralph status` only reads options
+
     defaults = record_fields(RunOptions())
     changed = {
         name: value for name, value in record_fields(run_options).items() if value != defaults[name] and name != "only"
