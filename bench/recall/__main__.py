@@ -31,7 +31,7 @@ MADE_UP = (
 
 
 def main(words: list[str] | None = None) -> int:
-    """Measure the rankers on the sets and show it. Gives the exit code."""
+    """Measure the rankers on the sets, print the results and return the exit code."""
     asked = _arguments().parse_args(words)
     try:
         with _kept_in(asked.store):
@@ -77,7 +77,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
     parser.add_argument("--sets", type=_names, metavar="A,B", help="only these sets")
     parser.add_argument("--rankers", type=_names, metavar="A,B", help=f"only these, of: {', '.join(NAMES)}")
-    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite", help="where ours keep memories")
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite", help="database of our own rankers")
     parser.add_argument("--budget", type=_count, default=2_000, metavar="TOKENS", help="room in a prompt (2000)")
     parser.add_argument("--limit", type=_count, metavar="N", help="only the first N queries of each set")
     parser.add_argument("--json", type=_file, metavar="FILE", help="write the numbers here")
@@ -87,7 +87,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 @contextmanager
 def _kept_in(store: str) -> Iterator[None]:
-    """Let our own rankers keep what they are given in a database of this kind, which is gone afterwards."""
+    """Let our own rankers use a temporary database of this kind."""
     before = os.environ.pop(STORE_VARIABLE, None)  # a store that somebody uses is none to measure in
     server = None
     try:
@@ -132,7 +132,7 @@ def _chosen(sets: Sets, names: list[str] | None) -> Sets:
 
 
 def _available(names: list[str] | None) -> tuple[dict[str, Callable[[], Ranker]], dict[str, str]]:
-    """Give what makes each ranker that can run here, ours first, and why the others cannot."""
+    """Return what makes each ranker that can run here, ours first, and why the others cannot."""
     for name in names or ():
         if name not in NAMES:
             raise BadData(f"There is no ranker {name}: there are {', '.join(NAMES)}.")

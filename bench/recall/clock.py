@@ -12,7 +12,7 @@ class Clock:
         self._owed_seconds = 0.0
 
     def now(self) -> float:
-        """Give the seconds so far; only differences mean something."""
+        """Return the seconds so far; only differences mean something."""
         return time.perf_counter() + self._owed_seconds
 
     def owe(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-seri
 
 
 def draw(results: dict[str, Results], note: str) -> str:
-    """Give the drawing: one column of bars for each set, one row for each ranker, whiskers for the 95 % interval."""
+    """Return the drawing: one column of bars for each set, one row for each ranker, whiskers for the 95 % interval."""
     names = list(next(iter(results.values())))
     ours = [name for name in names if name in OURS]
     rows = {name: TOP + n * ROW + (GROUP_GAP if ours and name not in OURS else 0) for n, name in enumerate(names)}

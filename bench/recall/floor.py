@@ -59,7 +59,7 @@ class FileOrder:
         self._memories.extend(memories)
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give the first ones."""
+        """Return the first ones."""
         return [memory["id"] for memory in self._memories[:MANY]]
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class NewestFirst(FileOrder):
     """The last ones written, whatever is asked."""
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give the newest; of two as old, the one added later."""
+        """Return the newest; of two as old, the one added later."""
         dated = [(str(memory["created_at"]), place) for place, memory in enumerate(self._memories)]
         return [self._memories[place]["id"] for _, place in sorted(dated, reverse=True)[:MANY]]
 

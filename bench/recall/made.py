@@ -98,7 +98,7 @@ ASIDES = (
 
 
 def sets() -> dict[str, list[list[Any]]]:
-    """Give the events of every store, by set."""
+    """Return the events of every store, by set."""
     return {
         "made-fixes": [_fixes(random.Random(100 + n), n) for n in range(STORES)],
         "made-talk": [_talk(random.Random(200 + n), n) for n in range(STORES)],
@@ -106,7 +106,7 @@ def sets() -> dict[str, list[list[Any]]]:
 
 
 def _fixes(chance: random.Random, store: int) -> list[Any]:
-    """Give a history of fixes and chores; a query describes a problem that was met before, as its finder would."""
+    """Return a history of fixes and chores; a query describes a problem that was met before, as its finder would."""
     pairs = [(part, fault) for part in PARTS for fault in FAULTS]
     chance.shuffle(pairs)
     past = pairs[:80] + chance.choices(pairs[:80], k=25)
@@ -188,7 +188,7 @@ SMALL_TALK = (
 
 
 def _talk(chance: random.Random, store: int) -> list[Any]:
-    """Give a conversation, then questions about what one of the two said."""
+    """Return a conversation, then questions about what one of the two said."""
     said: list[tuple[str, str, str]] = []
     for topic, (sentence, things, _) in enumerate(TOPICS):
         for speaker, thing in zip(SPEAKERS, chance.sample(things, 2), strict=True):

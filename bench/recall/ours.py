@@ -54,7 +54,7 @@ class Ralph:
         )
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give ids, best first."""
+        """Return ids, best first."""
         return [one.memory.id for one in self._project.memory.recall(_context(query), MOST)]
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Profile(Ralph):
         self._rank = FORMULAS[name].rank
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give ids, best first."""
+        """Return ids, best first."""
         memories = self._project.memory.list(MemoryFilter())
         return [one.memory.id for one in self._rank(memories, _context(query))[:MOST]]
 

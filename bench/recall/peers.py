@@ -158,11 +158,11 @@ class _Mem0MiniLM:
     """What mem0 asks of an embedder."""
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        """Give the vector of a text."""
+        """Return the vector of a text."""
         return [float(x) for x in minilm().encode([text])[0]]
 
     def embed_batch(self, texts: Sequence[str], memory_action: str = "add") -> list[list[float]]:
-        """Give the vectors of texts."""
+        """Return the vectors of texts."""
         return [self.embed(text) for text in texts]
 
 
@@ -174,7 +174,7 @@ def _chroma_client() -> Any:
 
 
 def _chroma_minilm(chromadb: Any) -> Any:
-    """Give what Chroma asks of an embedding function; it has to inherit from Chroma's."""
+    """Return what Chroma asks of an embedding function; it has to inherit from Chroma's."""
     vectors = minilm()
 
     def call(self: Any, input: Sequence[str]) -> list[Any]:

@@ -29,7 +29,7 @@ class Ranker(Protocol):
         """Take memories in."""
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
-        """Give ids, best first, 50 or more where there are so many."""
+        """Return ids, best first, 50 or more where there are so many."""
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -40,7 +40,7 @@ class Missing(Exception):
 
 
 def find(name: str) -> Callable[[], Ranker]:
-    """Give what makes this ranker, tried once. Raises `Missing`."""
+    """Return what makes this ranker, tried once; raise `Missing` if it cannot run."""
     try:
         make: Callable[[], Ranker] | None = import_module(ROOMS[name]).RANKERS.get(name)
         if make is None:

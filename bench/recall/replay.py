@@ -30,12 +30,12 @@ class Measured(NamedTuple):
     """Per query, in the order asked, so that two rankers can be compared query by query."""
 
     def as_json(self) -> dict[str, Any]:
-        """Give the numbers without the list of each query."""
+        """Return the numbers without the list of each query."""
         return {name: value for name, value in self._asdict().items() if name != "each_recall_5"}
 
 
 def replay(make: Callable[[], Ranker], stores: list[Store], budget_tokens: int) -> Measured:
-    """Give every store a new ranker, play its history, and measure."""
+    """Replay the history of every store with a new ranker, and measure."""
     fives: list[float] = []
     tens: list[float] = []
     gains: list[float] = []

@@ -44,12 +44,12 @@ Sets = dict[str, list[Store]]
 
 
 def made_sets() -> Sets:
-    """Give the made-up sets."""
+    """Return the made-up sets."""
     return {name: [_store(events) for events in stores] for name, stores in made.sets().items()}
 
 
 def read_sets(folder: Path) -> Sets:
-    """Give all sets in a folder or in its `data` folder, by name."""
+    """Return all sets in a folder or in its `data` folder, by name."""
     if not folder.is_dir():
         raise BadData(f"BENCH_DATA names {folder}, which is not a folder.")
     try:
@@ -68,7 +68,7 @@ def read_sets(folder: Path) -> Sets:
 
 
 def first(stores: list[Store], queries: int) -> list[Store]:
-    """Give the history up to the so-manieth query."""
+    """Return the history up to the given number of queries."""
     kept: list[Store] = []
     for store in stores:
         if queries <= 0:

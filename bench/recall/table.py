@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 
 def columns(budget_tokens: int) -> list[Column]:
-    """Give the measures in the order shown."""
+    """Return the measures in the order shown."""
     return [
         Column("recall@5", "recall\n@5", lambda one: one.recall_5),
         Column("recall@10", "recall\n@10", lambda one: one.recall_10),
@@ -48,7 +48,7 @@ def columns(budget_tokens: int) -> list[Column]:
 
 
 def console() -> Console:
-    """Give where to print. A terminal too narrow for a growing table is written to as a file is."""
+    """Return where to print. A terminal too narrow for a growing table is written to as a file is."""
     out = Console(highlight=False)
     return (
         out if out.is_terminal and out.width >= NEEDED else Console(highlight=False, width=WIDTH, force_terminal=False)
@@ -56,7 +56,7 @@ def console() -> Console:
 
 
 def set_table(title: str, results: Results, budget_tokens: int, doing: str = "") -> Table:
-    """Give the table of one set; while a ranker is at work it stands below, and what may be noise is not yet marked."""
+    """Return the table of one set; `doing` names the ranker being measured, until then noise is not marked."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     if doing:
         table.caption, table.caption_justify = f"measuring {doing} ...", "left"
@@ -73,7 +73,7 @@ def set_table(title: str, results: Results, budget_tokens: int, doing: str = "")
 
 
 def summary(results: dict[str, Results]) -> Table:
-    """Give recall@5 of every ranker on every set."""
+    """Return recall@5 of every ranker on every set."""
     table = Table(title="recall@5", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("ranker", no_wrap=True)
     for name in results:
@@ -89,7 +89,7 @@ def summary(results: dict[str, Results]) -> Table:
 
 
 def row(name: str, one: Measured, budget_tokens: int) -> str:
-    """Give one row as plain text, for where a table cannot grow."""
+    """Return one row as plain text, for where a table cannot grow."""
     values = (f"{column.name} {column.value(one):{column.form}}" for column in columns(budget_tokens))
     return f"  {name:18} {'  '.join(values)}"
 

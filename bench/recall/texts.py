@@ -9,11 +9,11 @@ Query = dict[str, Any]
 
 
 def memory_text(memory: Memory) -> str:
-    """Give title, content, files and tags, each on its line."""
+    """Return title, content, files and tags, each on its line."""
     parts = [memory["title"], memory["content"], " ".join(memory["file_refs"]), " ".join(memory["tags"])]
     return "\n".join(filter(None, parts))
 
 
 def query_text(query: Query) -> str:
-    """Give title, description, errors and files, each on its line."""
+    """Return title, description, errors and files, each on its line."""
     return "\n".join(filter(None, [query["title"], query["description"], *query["errors"], *query["files"]]))

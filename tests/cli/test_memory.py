@@ -717,7 +717,7 @@ LEARNING = '{"approach": "tests first", "details": "Write the failing test first
 
 @pytest.fixture
 def filled(here: Path) -> Path:
-    """Give a project with memories of every sort."""
+    """Return a project with memories of every sort."""
     with Project.open(here) as project:
         memory = project.memory
         memory.add("Barrel exports\n\n```\nexport *\n```", type="pattern", tags=["imports"], confidence=0.9)

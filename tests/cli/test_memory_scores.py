@@ -80,7 +80,7 @@ def learned(here: Path, *texts: str, **fields: object) -> list[str]:
 
 @pytest.fixture
 def ids(here: Path) -> list[str]:
-    """Give the ids of some memories, in the order of `TEXTS`."""
+    """Return the ids of some memories, in the order of `TEXTS`."""
     return [*learned(here, TEXTS[0], tags=("parser",)), *learned(here, *TEXTS[1:])]
 
 

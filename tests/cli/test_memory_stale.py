@@ -37,7 +37,7 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 
 @pytest.fixture
 def id(ralph: Ralph) -> str:
-    """Give the memory of a file."""
+    """Return the memory of a file."""
     return ralph("add", TEXT, "-t", "fix", "--format", "quiet").out.strip()
 
 

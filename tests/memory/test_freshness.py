@@ -49,7 +49,7 @@ def commit(directory: Path, at: float | None = None) -> None:
 
 @pytest.fixture(params=["in git", "without git"])
 def project(request: pytest.FixtureRequest, here: Path) -> Path:
-    """Give a folder with files."""
+    """Return a folder with files."""
     for path in ("src/a.py", "src/b.py", "README.md"):
         put(here, path)
     if request.param == "in git":
@@ -219,7 +219,7 @@ def test_a_check_of_some_paths_looks_at_the_memories_that_name_them(store: Store
 
 @pytest.fixture
 def repository(here: Path) -> Path:
-    """Give a repository with a commit of a month ago."""
+    """Return a repository with a commit of a month ago."""
     for path in ("src/a.py", "src/b.py"):
         put(here, path)
     (here / "src/__init__.py").write_text("")

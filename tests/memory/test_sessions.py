@@ -36,7 +36,7 @@ def put(project: Project, body: str, state: MemoryState = MemoryState.ACTIVE, **
 
 
 def with_settings(project: Project, section: str, line: str) -> Project:
-    """Give the same project, opened again with one more line in a section of its settings."""
+    """Return the same project, opened again with one more line in a section of its settings."""
     path = project.root / ".ralph.toml"
     head, mark, rest = path.read_text().partition(f"\n[{section}]")
     path.write_text(head + mark + rest.replace("\n", f"\n{line}\n", 1))

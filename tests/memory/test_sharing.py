@@ -27,7 +27,7 @@ Open = Callable[[str], Project]
 
 @pytest.fixture
 def open_named(tmp_path: Path, store_url: str) -> Iterator[Open]:
-    """Give a way to open projects of one database, each in a directory of its own."""
+    """Return a way to open projects of one database, each in a directory of its own."""
     opened: list[Project] = []
 
     def open_one(name: str) -> Project:
@@ -72,7 +72,7 @@ def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
 
 
 def queries(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Give the list into which all that is asked of a project's database goes."""
+    """Return the list into which all that is asked of a project's database goes."""
     said: list[str] = []
     query = project.store.database.query
 

@@ -16,7 +16,7 @@ WORLDS = 300
 def a_world(
     seed: int, *, tasks: int = 120, holdout: float = 0.25, helps_by: float = 0.0, spares: float = 0.0, ease: float = 2.0
 ) -> list[Trial]:
-    """Give attempts at tasks of different difficulty, each tried until it is done or given up.
+    """Return attempts at tasks of different difficulty, each tried until it is done or given up.
 
     With memory an attempt is done more often by `helps_by`, and takes a share of `spares` fewer tokens.
     """
@@ -52,7 +52,7 @@ def some(count: int, *, with_memory: bool, done: int, holdout: float = 0.1, star
 
 
 def share_of_zero(worlds: list[Lift], name: str) -> float:
-    """Give how often no difference was inside the interval of a measure, in percent."""
+    """Return how often no difference was inside the interval of a measure, in percent."""
     found = [one for world in worlds for one in world.measures if one.name == name]
     assert len(found) > 0.9 * WORLDS
     return 100 * sum(one.low <= 0 <= one.high for one in found) / len(found)

@@ -35,7 +35,7 @@ SINCE = "2026-11-01T12:00:00.000Z"
 
 
 def named(**marks: str) -> FileReferences:
-    """Give what is known of files; `a_py` stands for src/a.py."""
+    """Return what is known of files; `a_py` stands for src/a.py."""
     by_path = {f"src/{name.replace('_', '.')}": mark for name, mark in marks.items()}
     return FileReferences(files=tuple(by_path) or ("src/a.py",), marks=by_path, verified_on=SINCE[:10], since=SINCE)
 

@@ -26,7 +26,7 @@ SAME = [
 
 
 def similarities(query: bytes, vectors: list[bytes]) -> list[float]:
-    """Give the cosine of each vector with the query."""
+    """Return the cosine of each vector with the query."""
 
     def numbers(vector: bytes) -> list[int]:
         return [byte - 256 if byte > 127 else byte for byte in vector]
@@ -78,10 +78,6 @@ def test_importing_the_module_does_not_import_numpy() -> None:
     assert ran.stdout.strip() == "False"
 
 
-def test_a_model_nobody_knows_is_not_loaded() -> None:
-    assert load_encoder("no such model") is None
-
-
 def test_pieces_are_joined_in_the_order_they_were_learned() -> None:
     tokens = Tokenizer({"a": 3, "b": 4, "ab": 5, "Ġ": 6, "Ġab": 7, "bb": 8}, ["a b", "Ġ ab", "b b"])
 
@@ -112,7 +108,7 @@ def test_a_file_that_is_no_model_is_not_read(tmp_path: Path) -> None:
         path.write_bytes(content)
 
         with pytest.raises(ValueError, match=r"."):
-            embeddings._read(None, "model", path)
+            embeddings._read(None, path)
 
 
 def test_every_text_is_nearest_to_what_means_the_same(encoder: Encoder) -> None:

@@ -15,7 +15,7 @@ NOW = "2026-06-01T12:00:00.000Z"
 
 
 def row(seq: int, title: str, body: str = "", files: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """Give a row of the index."""
+    """Return a row of the index."""
     return {
         "seq": seq,
         "id": f"mem-{seq}",

@@ -104,7 +104,7 @@ def test_without_wish_or_extra_nothing_is_started(
     filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vector_search, "FIRST_PASS_SECONDS", 0.0)
-    monkeypatch.setattr(embeddings, "MODEL_FILES", {})
+    monkeypatch.setattr(embeddings, "MODEL_PACKAGE", "no_such_package")
     monkeypatch.setattr(vector_search, "_encoders", [])
 
     with vector_search.EmbeddingThread(open_again, is_enabled=True):

