@@ -17,7 +17,6 @@ from mcp import Client
 from ralph.core.records import MemoryEvent
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
-from ralph.web.auth import MAX_BODY_BYTES
 from ralph.web.tokens import OLD_MCP_TOKEN_FILE, load_or_create_token, mcp_token, token_path
 from ralph.workspace import FOLDER
 from tests.cli.ran import run
@@ -139,10 +138,6 @@ def test_an_invalid_message_is_answered_with_an_error(
 )
 def test_headers_are_checked(served_once: Served, headers: dict[str, Any], status: int) -> None:
     assert send(served_once, PING, **headers).status == status
-
-
-def test_a_long_message_is_rejected(served_once: Served) -> None:
-    assert send(served_once, "x" * (MAX_BODY_BYTES + 1)).status == 413
 
 
 def test_a_notification_is_accepted_without_a_body(served_once: Served) -> None:
