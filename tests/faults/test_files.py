@@ -41,6 +41,7 @@ def let_settle() -> None:
     time.sleep(0.03)
 
 
+@pytest.mark.slow
 def test_four_writers_and_a_person_lose_nothing(tmp_path: Path) -> None:
     shown = files.run(tmp_path, 150, 3)
 

@@ -128,12 +128,7 @@ def test_what_is_written_is_read_back(value: object) -> None:
         ("", "expecting value (line 1, column 1)"),
         ('{"a": 1,\n "b" 2}', "expecting ':' delimiter (line 2, column 6)"),
         ("[1] x", "extra data (line 1, column 5)"),
-        ("[NaN]", "NaN is not a valid JSON number"),
-        ("[-Infinity]", "-Infinity is not a valid JSON number"),
-        ("[1e999]", "it has a number that is too large"),
-        ("9" * 310, "it has a number that is too large"),
         ("9" * 5000, "it has a number with too many digits"),
-        ("0." + "9" * 5000, "it has a number with too many digits"),
         ("[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1), "it is nested too deeply"),
         ("[" * 100_000, "it is nested too deeply"),
         ('{"a":' * 100_000, "it is nested too deeply"),
@@ -155,12 +150,13 @@ def test_a_byte_order_mark_and_deep_but_sane_nesting_are_read() -> None:
     assert loads("[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH)
 
 
-def test_numbers_that_json_does_not_have_can_be_let_through() -> None:
-    found = loads('[NaN, -Infinity, 1e999, 1, "a"]', allow_nan=True)
+def test_numbers_that_json_does_not_have_are_left_to_the_readers() -> None:
+    found = loads('[NaN, -Infinity, 1e999, 1, "a"]')
 
     assert str(found) == "[nan, -inf, inf, 1, 'a']"
 
 
+@pytest.mark.slow
 def test_ten_megabytes_in_one_piece_take_little_time() -> None:
     started = time.monotonic()
 

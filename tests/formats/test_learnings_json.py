@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory, MemorySource, MemoryState, replace
@@ -469,6 +469,7 @@ def learnings(draw: st.DrawFn) -> Memory:
     )
 
 
+@settings(max_examples=30)
 @given(st.lists(learnings(), max_size=3), st.integers(0, 10**9), MOMENTS)
 def test_learnings_come_back_as_they_were_written(memories: list[Memory], uses: int, updated_at: str) -> None:
     used = tuple(replace(memory, uses=uses, updated_at=updated_at) for memory in memories)
@@ -480,6 +481,7 @@ def test_learnings_come_back_as_they_were_written(memories: list[Memory], uses: 
     assert write_learnings_json(found) == write_learnings_json(used)
 
 
+@settings(max_examples=30)
 @given(st.lists(learnings(), max_size=3), st.sampled_from(["pending", "validated", "rejected"]), WORDS, MOMENTS)
 def test_staged_learnings_come_back_as_they_were_written(
     memories: list[Memory], status: str, reason: str, validated_at: str

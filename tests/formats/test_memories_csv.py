@@ -5,7 +5,7 @@ import io
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory, MemorySource
@@ -141,6 +141,7 @@ def test_structured_content_that_makes_no_sense_is_one_problem(cell: str, why: s
     assert problems[0].why.startswith(f"The row was skipped: {why}")
 
 
+@pytest.mark.slow
 def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
     started = time.monotonic()
 
@@ -213,6 +214,7 @@ def listed(draw: st.DrawFn) -> Memory:
     )
 
 
+@settings(max_examples=30)
 @given(st.lists(listed(), max_size=3))
 def test_memories_come_back_as_they_were_written(memories: list[Memory]) -> None:
     found, problems = read_memories_csv(write_memories_csv(memories), AT)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory, MemorySource, MemoryState, record_fields
@@ -211,6 +211,7 @@ def exported(draw: st.DrawFn) -> Memory:
     )
 
 
+@settings(max_examples=30)
 @given(exported())
 def test_what_a_command_prints_can_be_imported(memory: Memory) -> None:
     found, problems = read_memories_json(json.dumps([public_fields(memory)]), AT)
@@ -219,6 +220,7 @@ def test_what_a_command_prints_can_be_imported(memory: Memory) -> None:
     assert [record_fields(one) for one in found] == [record_fields(memory)]
 
 
+@settings(max_examples=30)
 @given(st.lists(exported(), max_size=3))
 def test_memories_come_back_as_they_were_written(memories: list[Memory]) -> None:
     found, problems = read_memories_json(write_memories_json(memories, "shop", AT), AT)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.markdown import blank_code_blocks
@@ -637,6 +637,7 @@ def content(entry: MarkdownEntry) -> tuple[object, ...]:
     return tuple(getattr(entry, name) for name in CONTENT)
 
 
+@settings(max_examples=30)
 @given(files(), CHANGES, st.sets(st.integers(0, 12), max_size=4))
 def test_an_edit_does_what_it_says_and_keeps_every_other_line(
     text: str, put: list[MarkdownEntry], gone: set[int]
@@ -803,6 +804,7 @@ def a_large_file(count: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_thousands_of_changes_take_one_pass() -> None:
     text = a_large_file(4000)
     put = [an_entry(f"mem-{n}", kind="fix" if n % 3 else "context") for n in range(0, 6000, 2)]
@@ -814,6 +816,7 @@ def test_thousands_of_changes_take_one_pass() -> None:
     assert len(entries(changed)) == 4000 + 1000 - 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

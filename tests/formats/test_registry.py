@@ -345,6 +345,7 @@ def test_a_new_format_is_a_choice_on_the_command_line_and_in_the_docs(
 # --- time ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

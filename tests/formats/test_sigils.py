@@ -560,7 +560,7 @@ def test_sub_tasks_are_few_short_and_different() -> None:
     assert sigils.problems == ("4 more sub-tasks left out",)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(st.tuples(st.sampled_from("abcd"), st.lists(st.sampled_from("abcdef"), max_size=4))))
 def test_sub_tasks_never_wait_for_each_other(parts: list[tuple[str, list[str]]]) -> None:
     subtasks = parse_sigils(parts_of(*((title, ";".join(needs)) for title, needs in parts))).subtasks
@@ -775,7 +775,7 @@ ANY_TEXT = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=ANY_TEXT, prompt=ANY_TEXT)
 def test_no_text_breaks_the_reader_and_all_it_gives_can_be_stored(text: str, prompt: str) -> None:
     sigils = parse_sigils(text, prompt)
@@ -786,7 +786,7 @@ def test_no_text_breaks_the_reader_and_all_it_gives_can_be_stored(text: str, pro
     assert all(task_id and not set(task_id) & set(" \n<>") for task_id in sigils.done_ids + sigils.failed_ids)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=ANY_TEXT)
 @example(text="<task\u200b-done>t-1</task-done>")
 @example(text="MEM\u200bORY:fix:x")
@@ -796,7 +796,7 @@ def test_neutralised_text_says_nothing(text: str) -> None:
     assert said(neutralize(text)) == {}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(prompt=ANY_TEXT, before=st.text("ab \n"), after=st.text("ab \n"))
 def test_no_prompt_can_be_repeated_as_an_answer(prompt: str, before: str, after: str) -> None:
     assert said(f"{before}\n{prompt}\n{after}", prompt) == {}
@@ -817,7 +817,7 @@ SAID = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(before=NOISE, sigil=SAID, after=NOISE)
 def test_a_sigil_on_a_line_of_its_own_is_found_in_any_noise(
     before: str, sigil: tuple[str, dict[str, Any]], after: str
@@ -851,7 +851,7 @@ HONEST_PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(HONEST_PARTS, max_size=8), share=st.floats(0, 1))
 def test_cutting_an_answer_never_makes_a_quotation_a_sigil(parts: list[str], share: float) -> None:
     answer = "".join(parts)
@@ -930,6 +930,7 @@ def assert_linear(short: str, long: str, *, is_prompt: bool = False) -> None:
     assert any(once(long) <= 24 * least + 0.02 for _ in range(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_time_grows_with_the_text_and_no_faster(piece: str) -> None:
     short = piece * (20_000 // len(piece))
@@ -939,6 +940,7 @@ def test_time_grows_with_the_text_and_no_faster(piece: str) -> None:
     assert_linear(short, long, is_prompt=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["journal", "task-done"])
 def test_deep_nesting_takes_no_more_time(name: str) -> None:
     def nested(depth: int) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.records import Task, TaskStatus, replace
@@ -331,6 +331,7 @@ broken_json = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(
     st.text()
     | broken_json.map("".join)

@@ -104,25 +104,13 @@ def verify_bundle(lines: Iterable[str]) -> str:
     if _parse_header(first)[1]:
         return ""
     digest.update(_bytes(first))
-    count = 0
     for number, line in rows:
         fields = _decode_or_none(line) if '"checksum"' in line else None
         if fields and _is_footer(fields):
-            problems = _check_footer(fields, count, digest.hexdigest(), number, next(rows, None))
+            problems = _check_footer(fields, digest.hexdigest(), number, next(rows, None))
             return next((problem.why for problem in problems), "")
-        count += _is_memory_line(line)
         digest.update(_bytes(line))
     return _TRUNCATED
-
-
-def _is_memory_line(line: str) -> bool:
-    """Return whether `read_bundle` would count a line as a memory."""
-    if line.startswith('{"event":'):
-        return False
-    if line.startswith('{"id":') and '"event"' not in line:
-        return True
-    fields = _decode_or_none(line)
-    return fields is not None and "event" not in fields
 
 
 def _decode_or_none(line: str) -> dict[str, Any] | None:
@@ -147,20 +135,19 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | ReadPro
         yield ReadProblem(line=number, why=why)
         return
     digest.update(_bytes(first))
-    count = 0
     last_id: str | None = ""
     for number, line in rows:
         try:
             fields = _decode(line)
             if _is_footer(fields):
-                yield from _check_footer(fields, count, digest.hexdigest(), number, next(rows, None))
+                yield from _check_footer(fields, digest.hexdigest(), number, next(rows, None))
                 return
             if "event" in fields:
                 # The history of an invalid memory is skipped with it.
                 if last_id is not None:
                     yield _event(fields["event"], last_id)
             else:
-                count, last_id = count + 1, None
+                last_id = None
                 memory = _memory(fields, exported_at)
                 last_id = memory.id
                 yield memory
@@ -201,20 +188,11 @@ def _parse_header(line: str) -> tuple[str, str]:
         return "", ""
 
 
-def _check_footer(
-    fields: dict[str, Any], count: int, digest: str, number: int, next_line: object
-) -> Iterator[ReadProblem]:
+def _check_footer(fields: dict[str, Any], digest: str, number: int, next_line: object) -> Iterator[ReadProblem]:
     """Yield the problems that the last line reveals."""
     if fields.get("checksum") != digest:
-        yield ReadProblem(
-            line=number, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
-        )
-    elif fields.get("count") != count:
-        yield ReadProblem(
-            line=number,
-            why=f"The last line has a different number of memories than the bundle, which has {count}.",
-            was_read=True,
-        )
+        why = "The checksum does not match: the bundle was changed after it was written."
+        yield ReadProblem(line=number, why=why, was_read=True)
     elif next_line is not None:
         yield ReadProblem(line=number + 1, why="Ignored unexpected lines after the end of the bundle.")
 

@@ -131,19 +131,13 @@ def _format_digits(digits: str, point: int) -> str:
 # --- reading -------------------------------------------------------------------
 
 
-def loads(text: str, *, allow_nan: bool = False) -> object:
+def loads(text: str) -> object:
     """Parse JSON; raise `ValueError` with a short reason if it is invalid.
 
-    With `allow_nan`, NaN and infinite numbers are accepted, so that a reader can skip one entry instead of the file.
+    NaN and infinite numbers are accepted, so that a reader can skip one entry instead of the file.
     """
-    strict = not allow_nan
     try:
-        value = json.loads(
-            text.removeprefix("\ufeff"),
-            parse_int=_finite_int if strict else _int,
-            parse_float=_finite_float if strict else _float,
-            parse_constant=_refuse if strict else _float,
-        )
+        value = json.loads(text.removeprefix("\ufeff"), parse_int=_int)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:]
         raise ValueError(f"{reason} (line {error.lineno}, column {error.colno})") from None
@@ -158,28 +152,6 @@ def _int(digits: str) -> float:
         raise ValueError("it has a number with too many digits")
     found = int(digits)
     return found if -MAX_SAFE_INTEGER <= found <= MAX_SAFE_INTEGER else float(digits)
-
-
-def _finite_int(digits: str) -> float:
-    found = _int(digits)
-    return _finite_float(digits) if math.isinf(found) else found
-
-
-def _float(digits: str) -> float:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError("it has a number with too many digits")
-    return float(digits)
-
-
-def _finite_float(digits: str) -> float:
-    found = _float(digits)
-    if math.isinf(found):
-        raise ValueError("it has a number that is too large")
-    return found
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is not a valid JSON number")
 
 
 def _check_depth(value: object) -> None:

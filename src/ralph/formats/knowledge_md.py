@@ -1,7 +1,7 @@
 """Reader, writer and editor of knowledge files: markdown with a title and tags in YAML front matter.
 
-People edit and commit these files, so an edit only touches the values that differ. Unknown keys, comments, order and
-line endings are preserved.
+People edit and commit these files, so an edit only touches the lines of the values that differ. Unknown keys, order
+and line endings are preserved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from itertools import count
 
 from ralph.core.limits import MAX_BODY_LENGTH
-from ralph.core.records import Memory, record
+from ralph.core.records import Memory, record, replace
 from ralph.core.text import clean, one_line, sanitize, slugify
 from ralph.formats.imported import InvalidEntryError, imported_memory, parse_tags, parse_timestamp, stored_title
 from ralph.formats.planned import ReadProblem, unify_newlines
@@ -59,7 +59,7 @@ def parse_note(text: str) -> KnowledgeNote:
     content = text[after.end() :].strip()
     if len(content) > MAX_BODY_LENGTH:
         raise InvalidEntryError(f"it has {len(content):,} characters, and the limit is {MAX_BODY_LENGTH:,}")
-    fields = _parse_front_matter(text[before.end() : after.start()])[1]
+    fields = _parse_front_matter(text[before.end() : after.start()])
     title, tags, body = _to_line(fields.get("title")), _to_tags(fields.get("tags")), sanitize(content)
     if not title or not tags:
         raise InvalidEntryError(f"it has no {'tags' if title else 'title'}")
@@ -75,25 +75,56 @@ def parse_note(text: str) -> KnowledgeNote:
 
 
 def update_note(text: str, note: KnowledgeNote) -> str:
-    """Return the file with another title, tags, feature and body; the rest is preserved byte for byte."""
+    """Return the file with another title, tags, feature and body; all other lines are preserved."""
     old = parse_note(text)
     before, after = _find_front_matter(text)
     newline = "\r\n" if before[0].endswith("\r\n") else "\n"
-    front_matter = _FrontMatterEditor(text[before.end() : after.start()], newline)
+    old_front_matter = front_matter = text[before.end() : after.start()]
     if note.title != old.title:
-        front_matter.set("title", _quote(note.title))
+        front_matter = _set_key(front_matter, "title", _quote(note.title), newline)
     if note.tags != old.tags:
-        front_matter.set_tags(old.tags, note.tags)
-    if note.feature is None and old.feature is not None:
-        front_matter.remove("feature")
-    elif note.feature is not None and note.feature != old.feature:
-        front_matter.set("feature", _quote(note.feature))
+        front_matter = _set_key(front_matter, "tags", _format_list(note.tags), newline)
+    if note.feature != old.feature:
+        value = None if note.feature is None else _quote(note.feature)
+        front_matter = _set_key(front_matter, "feature", value, newline)
     rest = text[after.end() :]
     if note.body != old.body:
         margin = rest[: len(rest) - len(rest.lstrip())]
         body = unify_newlines(note.body).replace("\n", newline)
         rest = margin[: margin.rfind("\n") + 1] + body + rest[len(rest.rstrip()) :]
-    return before[0] + front_matter.text() + after[0] + rest
+    updated = before[0] + front_matter + after[0] + rest
+    if _is_note(updated, note):
+        return updated
+    # The front matter has an unusual layout, so it is written anew, with all keys.
+    return before[0] + _dump(old_front_matter, note).replace("\n", newline) + after[0] + rest
+
+
+def _is_note(text: str, note: KnowledgeNote) -> bool:
+    """Return whether a file has the content of a note."""
+    try:
+        return replace(parse_note(text), created_at=note.created_at) == note
+    except InvalidEntryError:
+        return False
+
+
+def _dump(front_matter: str, note: KnowledgeNote) -> str:
+    import yaml
+
+    fields = _parse_front_matter(front_matter) | {"title": note.title, "tags": list(note.tags), "feature": note.feature}
+    if note.feature is None:
+        del fields["feature"]
+    return str(yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=MAX_FRONT_MATTER_CHARS))
+
+
+def _set_key(front_matter: str, name: str, value: str | None, newline: str) -> str:
+    """Return front matter with the lines of a key replaced by one, or removed if the value is None."""
+    line = "" if value is None else f"{name}: {value}{newline}"
+    # The lines of a key: itself, then indented lines and list items.
+    found = list(re.finditer(rf"^{name}[ \t]*:.*\n(?:(?:[ \t]+\S.*|-[ \t].*)\n)*", front_matter, re.MULTILINE))
+    if not found:
+        return front_matter + line
+    last = found[-1]
+    return front_matter[: last.start()] + line + front_matter[last.end() :]
 
 
 def format_note(note: KnowledgeNote) -> str:
@@ -193,8 +224,8 @@ def _find_front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
     return before, after
 
 
-def _parse_front_matter(front_matter: str) -> tuple[yaml.MappingNode, dict[object, object]]:
-    """Parse front matter; return the YAML node, for positions, and the values."""
+def _parse_front_matter(front_matter: str) -> dict[object, object]:
+    """Return the values of front matter."""
     import yaml
 
     if front_matter.count("[") + front_matter.count("{") > MAX_FRONT_MATTER_BRACKETS:
@@ -218,9 +249,9 @@ def _parse_front_matter(front_matter: str) -> tuple[yaml.MappingNode, dict[objec
     finally:
         if loader:
             loader.dispose()
-    if not isinstance(node, yaml.MappingNode) or not isinstance(fields, dict):
+    if not isinstance(fields, dict):
         raise InvalidEntryError("its front matter has no `title: …` and `tags: …`")
-    return node, fields
+    return fields
 
 
 @cache
@@ -269,108 +300,3 @@ def _format_list(tags: Iterable[str]) -> str:
 
 def _format_tag(tag: str) -> str:
     return tag if _PLAIN_TAG.fullmatch(tag) and tag.lower() not in _YAML_KEYWORDS else _quote(tag)
-
-
-class _FrontMatterEditor:
-    """Editor of front matter."""
-
-    def __init__(self, text: str, newline: str) -> None:
-        self._text = text
-        self._newline = newline
-        self._root = _parse_front_matter(text)[0]
-        self._edits: list[tuple[int, int, str]] = []
-
-    def text(self) -> str:
-        """Return the front matter with all edits applied."""
-        pieces, done = [], 0
-        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
-            pieces += [self._text[done:start], new]
-            done = end
-        return "".join([*pieces, self._text[done:]])
-
-    def set(self, name: str, value: str) -> None:
-        """Set a key to a value, in place or on a new line."""
-        pairs = self._pairs(name)
-        if pairs:
-            start, end = self._span(pairs[-1][1])
-            self._edits.append((start, end, value if end > start else f" {value}"))
-        elif self._root.flow_style:
-            end = self._span(self._root.value[-1][1])[1]
-            self._edits.append((end, end, f", {name}: {value}"))
-        else:
-            position = self._line_end(self._span(self._pairs("tags")[-1][1])[1])
-            margin = " " * self._root.start_mark.column
-            self._edits.append((position, position, f"{margin}{name}: {value}{self._newline}"))
-
-    def remove(self, name: str) -> None:
-        """Remove a key with its line, or set it to null if the line has other content."""
-        pairs = self._pairs(name)
-        key, value = pairs[-1]
-        start, end = key.start_mark.index, self._span(value)[1]
-        line_start, line_end = self._text.rfind("\n", 0, start) + 1, self._line_end(end)
-        is_only_content = not (self._text[line_start:start] + self._text[end:line_end]).strip()
-        if is_only_content and len(pairs) == 1:
-            self._edits.append((line_start, line_end, ""))
-        else:
-            self._edits.append((*self._span(value), "null"))
-
-    def set_tags(self, old: tuple[str, ...], tags: tuple[str, ...]) -> None:
-        """Set the list of tags with as few changed lines as possible."""
-        import yaml
-
-        key, value = self._pairs("tags")[-1]
-        if not isinstance(value, yaml.SequenceNode):
-            self.set("tags", _format_list(tags))
-            return
-        is_simple = [_to_tags([item.value]) for item in value.value] == [(tag,) for tag in old]
-        if not value.flow_style and is_simple and self._edit_items(value, old, tags):
-            return
-        start, end = self._span(value)
-        if is_simple and value.flow_style and tags[: len(old)] == old:
-            end = self._span(value.value[-1])[1]
-            self._edits.append((end, end, "".join(f", {_format_tag(tag)}" for tag in tags[len(old) :])))
-        elif value.flow_style:
-            self._edits.append((start, end, _format_list(tags)))
-        else:
-            colon = self._text.index(":", key.end_mark.index) + 1
-            self._edits.append((colon, end, f" {_format_list(tags)}"))
-
-    def _edit_items(self, value: yaml.SequenceNode, old: tuple[str, ...], tags: tuple[str, ...]) -> bool:
-        """Edit a list that has one item per line; return False if it has another layout."""
-        lines: dict[str, tuple[int, int]] = {}
-        margin = ""
-        for tag, item in zip(old, value.value, strict=True):
-            start, end = self._span(item)
-            line_start = self._text.rfind("\n", 0, start) + 1
-            before = self._text[line_start:start]
-            if not re.fullmatch(r"[ \t]*-[ \t]+", before):
-                return False
-            margin = margin or before
-            lines[tag] = line_start, self._line_end(end)
-        kept_tags = [tag for tag in tags if tag in lines]
-        if kept_tags != [tag for tag in old if tag in tags]:
-            kept_tags = []  # the order has changed, so all lines are rewritten
-        position = lines[old[0]][0]
-        for tag in tags:
-            if tag in kept_tags:
-                position = lines[tag][1]
-            else:
-                self._edits.append((position, position, f"{margin}{_format_tag(tag)}{self._newline}"))
-        self._edits += [(*lines[tag], "") for tag in old if tag not in kept_tags]
-        return True
-
-    def _pairs(self, name: str) -> list[tuple[yaml.Node, yaml.Node]]:
-        """Return all occurrences of a key; the last one is effective."""
-        return [(key, value) for key, value in self._root.value if key.value == name]
-
-    def _span(self, node: yaml.Node) -> tuple[int, int]:
-        """Return the start and end of a value, without blank lines and comments after it."""
-        import yaml
-
-        if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
-            return node.start_mark.index, self._span(node.value[-1])[1]
-        start, end = node.start_mark.index, node.end_mark.index
-        return start, start + len(self._text[start:end].rstrip())
-
-    def _line_end(self, position: int) -> int:
-        return self._text.index("\n", position) + 1

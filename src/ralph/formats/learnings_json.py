@@ -91,7 +91,7 @@ def read_list(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> Re
 def _parse(text: str, name: str) -> tuple[Fields, list[object]]:
     """Return the fields of a file, and its entries; raise `ValueError` with a short reason if it is invalid."""
     try:
-        document = loads(text, allow_nan=True)
+        document = loads(text)
     except ValueError as error:
         raise ValueError(f"the file is not valid JSON: {error}") from None
     entries = document.get(name) if isinstance(document, dict) else None

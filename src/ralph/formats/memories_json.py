@@ -69,7 +69,7 @@ def write_memories_json(memories: Iterable[Memory], project: str, at: str) -> st
 
 def _entries(text: str) -> list[object]:
     try:
-        export = loads(text, allow_nan=True)
+        export = loads(text)
     except ValueError as error:
         raise ValueError(f"the file is not valid JSON: {error}") from None
     if isinstance(export, list):

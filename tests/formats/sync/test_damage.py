@@ -147,6 +147,7 @@ def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Proje
         assert again.store.memories.get(later.id).body == "After."
 
 
+@pytest.mark.slow
 def test_a_save_that_comes_between_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "file.md"
     path.write_text("0")
@@ -192,6 +193,7 @@ with Project.open(Path(sys.argv[1])) as project:
 """
 
 
+@pytest.mark.slow
 def test_a_person_saving_while_another_process_adds_loses_nothing(project: Project) -> None:
     with project.synced():
         project.memory.add("First.")

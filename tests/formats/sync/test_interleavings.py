@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -217,6 +218,7 @@ class World:
         assert damaged_rows(self.store) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(OPERATIONS), max_size=25), st.integers(0, 2**32))
 def test_nothing_is_dropped_and_both_sides_agree_in_the_end(operations: list[str], seed: int) -> None:

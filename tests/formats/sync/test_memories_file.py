@@ -337,6 +337,7 @@ with Project.open(Path(sys.argv[1])) as project:
 """
 
 
+@pytest.mark.slow
 def test_writers_at_once_and_a_person_lose_nothing(project: Project) -> None:
     each = 15
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(project.root), str(w), str(each)]) for w in range(3)]
