@@ -19,6 +19,7 @@ import pytest
 from ralph.core.errors import RalphError, StoreError, StoreUnavailableError
 from ralph.store import open_database, open_store
 from ralph.store.database import SCHEMA_VERSION
+from ralph.store.postgres import connection
 from ralph.store.postgres import driver as own
 from ralph.store.tasks import TaskDraft
 from tests.postgres import Server, free_port
@@ -351,7 +352,7 @@ def test_a_program_that_stops_in_its_turn_loses_it(
         assert stopped.stdout.readline() == b"in\n"
         os.kill(stopped.pid, signal.SIGSTOP)
         impatient = open_store(url, NAME)
-        monkeypatch.setattr(own, "RECONNECT_SECONDS", 0.0)
+        monkeypatch.setattr(connection, "RECONNECT_SECONDS", 0.0)
         with pytest.raises(
             StoreUnavailableError, match=r"is busy: another program has locked it for too long\. Try again\.$"
         ):

@@ -18,6 +18,7 @@ from ralph.core.records import AttemptOutcome, AttemptResult, Memory, TaskStatus
 from ralph.store import Store, create_store, open_store
 from ralph.store.attempts import ClaimedAttempt
 from ralph.store.memories import ChangeInfo
+from ralph.store.postgres import connection
 from ralph.store.postgres import driver as own
 from ralph.store.tasks import TaskDraft
 from tests.make import damaged_rows
@@ -434,7 +435,7 @@ def test_who_watches_memories_misses_none_and_sees_none_twice(
 def test_what_reads_waits_for_a_server_that_is_being_started(
     durable: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own, "RECONNECT_SECONDS", 60.0)
+    monkeypatch.setattr(connection, "RECONNECT_SECONDS", 60.0)
     store.tasks.add(TaskDraft(title="One"))
     found: list[str] = []
     durable.stop(at_once=True)

@@ -20,7 +20,6 @@ from ralph.core.records import (
     replace,
 )
 from ralph.memory.lifecycle.task_type import task_type_of
-from ralph.store.index import index_rows
 from ralph.store.memories import ChangeInfo, MemoryStore
 from ralph.store.rows import from_json, page_conditions, to_columns, to_record
 from ralph.store.run_events import RunEventFeed
@@ -231,6 +230,8 @@ class AttemptStore:
         return exists
 
     def _index(self, index: str, attempt: Attempt) -> None:
+        from ralph.store.index import index_rows
+
         condition = "r.run_id = :run_id AND r.iteration = :iteration"
         index_rows(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 

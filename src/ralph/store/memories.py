@@ -7,24 +7,31 @@ any earlier version can be restored.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 from ralph.core.errors import ConflictError, NotFoundError
 from ralph.core.records import Memory, MemoryEvent, MemoryState, new_memory_id, now, record, replace
-from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.memory.lifecycle.knowledge import is_update
 from ralph.store.database import checksum
-from ralph.store.memory_history import MemoryHistory, row_to_memory_event
-from ralph.store.memory_index import MemoryIndex, state_rank
-from ralph.store.memory_listing import MemoryListing
-from ralph.store.memory_queries import PAGE, MemoryFilter, row_to_memory, with_old_fields
-from ralph.store.memory_stats import MemoryStatistics
+from ralph.store.memory_queries import (
+    PAGE,
+    MemoryFilter,
+    MemoryHistory,
+    row_to_memory,
+    row_to_memory_event,
+    state_rank,
+    with_old_fields,
+)
 from ralph.store.memory_writer import MemoryWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.store.database import ProjectScope, Row
+    from ralph.store.database import Row
+    from ralph.store.memory_index import MemoryIndex
+    from ralph.store.memory_listing import MemoryListing
+    from ralph.store.memory_stats import MemoryStatistics
 
 IMPORT_BATCH = 5_000
 LIVE_STATES = (MemoryState.ACTIVE, MemoryState.STAGED)
@@ -79,12 +86,33 @@ class ChangeResult:
 class MemoryStore(MemoryWriter):
     """Memories of a project, with their history."""
 
-    def __init__(self, scope: ProjectScope) -> None:
-        super().__init__(scope)
-        self.listing = MemoryListing(scope)
-        self.index = MemoryIndex(scope)
-        self.history = MemoryHistory(scope)
-        self.stats = MemoryStatistics(scope)
+    # Imported on first use: a typical command needs only one of these.
+
+    @cached_property
+    def listing(self) -> MemoryListing:
+        """Lists of memories in a given order."""
+        from ralph.store.memory_listing import MemoryListing
+
+        return MemoryListing(self.scope)
+
+    @cached_property
+    def index(self) -> MemoryIndex:
+        """Look-up by words, files, links and fingerprints."""
+        from ralph.store.memory_index import MemoryIndex
+
+        return MemoryIndex(self.scope)
+
+    @cached_property
+    def history(self) -> MemoryHistory:
+        """Events, earlier versions and uses."""
+        return MemoryHistory(self.scope)
+
+    @cached_property
+    def stats(self) -> MemoryStatistics:
+        """Counts and averages."""
+        from ralph.store.memory_stats import MemoryStatistics
+
+        return MemoryStatistics(self.scope)
 
     # --- adding ----------------------------------------------------------------------
 
@@ -102,6 +130,7 @@ class MemoryStore(MemoryWriter):
         refused unless a person adds it.
         """
         from ralph.memory.lifecycle.confidence import reinforce
+        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         mark = fingerprint(memory)
         with self.scope.transaction():
@@ -130,6 +159,7 @@ class MemoryStore(MemoryWriter):
         self, memories: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: ChangeInfo
     ) -> list[AddResult]:
         """Import memories with their history in one transaction. Importing them again changes nothing."""
+        from ralph.memory.lifecycle.fingerprint import fingerprint
         from ralph.memory.lifecycle.merge_import import merge_imported
         from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
@@ -229,6 +259,8 @@ class MemoryStore(MemoryWriter):
     def insert_unchecked(self, memory: Memory, change: ChangeInfo) -> Memory:
         """Insert a memory without looking for duplicates. An id that is taken is replaced by a new one."""
 
+        from ralph.memory.lifecycle.fingerprint import fingerprint
+
         with self.scope.transaction():
             return self._insert(memory, fingerprint(memory), change).memory
 
@@ -239,6 +271,8 @@ class MemoryStore(MemoryWriter):
 
     def insert_all_unchecked(self, memories: Sequence[Memory], change: ChangeInfo) -> None:
         """Insert memories without looking for duplicates. Their ids must be free."""
+
+        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from ralph.core.records import MemoryState
-from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.memory.lifecycle.knowledge import links_in, title_key
-from ralph.store.memory_queries import PAGE, MemoryFilter, MemoryReader, filter_conditions, one_of, row_to_memory
+from ralph.store.memory_queries import (
+    PAGE,
+    MemoryFilter,
+    MemoryReader,
+    filter_conditions,
+    one_of,
+    row_to_memory,
+    state_rank,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +45,6 @@ class MemoryIndex(MemoryReader):
         condition, values = filter_conditions(filter or MemoryFilter())
         where = f"r.project_id = :project_id AND {condition}"
         return self.scope.database.words.rows("memory", seqs, where, project_id=self.scope.project_id, **values)
-
-    def seqs_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the sequence numbers of memories by id."""
-        return {row["id"]: row["seq"] for row in self.rows_in("id", ids, "id, seq")}
 
     # --- files and links -------------------------------------------------------------
 
@@ -173,22 +176,11 @@ class MemoryIndex(MemoryReader):
 
     def count_unknown(self, memories: Sequence[Memory]) -> int:
         """Return how many of these memories are not stored yet."""
+        from ralph.memory.lifecycle.fingerprint import fingerprint
+
         marks = [fingerprint(memory) for memory in memories]
         known, _ = self.find_known(marks, [])
         return sum(mark not in known for mark in marks)
-
-
-def state_rank(memory: Memory) -> int:
-    """Return the sort key of a memory's state among duplicates. Live states come first."""
-    order = (
-        MemoryState.ACTIVE,
-        MemoryState.STAGED,
-        MemoryState.SUPERSEDED,
-        MemoryState.PRUNED,
-        MemoryState.QUARANTINED,
-        MemoryState.REJECTED,
-    )
-    return order.index(memory.state)
 
 
 def _is_linkable(row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Read access to memories by id and filter.
+"""Read access to memories by id and filter, and to their history.
 
 Nothing here writes; `memories` does, together with the history.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.errors import NotFoundError, StoreError
-from ralph.core.records import Memory, MemorySource, MemoryState, record
+from ralph.core.records import Memory, MemoryEvent, MemorySource, MemoryState, record
 from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
@@ -98,6 +98,10 @@ class MemoryReader:
             f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
         )
 
+    def seqs_by_id(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the sequence numbers of memories by id."""
+        return {row["id"]: row["seq"] for row in self.rows_in("id", ids, "id, seq")}
+
     def rows_in(
         self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*", condition: str = ""
     ) -> Iterator[Row]:
@@ -117,6 +121,77 @@ class MemoryReader:
                 """,
                 **bound,
             )
+
+
+class MemoryHistory(MemoryReader):
+    """History of the memories of a project."""
+
+    def of(self, id: str) -> list[MemoryEvent]:
+        """Return the events of a memory, oldest first."""
+        rows = self.scope.query(
+            "SELECT * FROM memory_events WHERE project_id = :project_id AND memory_id = :id ORDER BY seq", id=id
+        )
+        return [row_to_memory_event(row) for row in rows]
+
+    def since(self, since: int, limit: int) -> list[MemoryEvent]:
+        """Return the events of all memories after an event, oldest first."""
+        rows = self.scope.query(
+            "SELECT * FROM memory_events WHERE project_id = :project_id AND seq > :since ORDER BY seq LIMIT :limit",
+            since=since,
+            limit=limit,
+        )
+        return [row_to_memory_event(row) for row in rows]
+
+    def last_time(self, what: str) -> str:
+        """Return the time of the latest event of this type, or an empty string."""
+        rows = self.scope.query(
+            "SELECT MAX(at) AS at FROM memory_events WHERE project_id = :project_id AND what = :what", what=what
+        )
+        return rows[0]["at"] or ""
+
+    def last_event_seq(self) -> int:
+        """Return the sequence number of the newest event, or 0."""
+        # `|| ''` keeps the planner from using the index on the project, which would sort all events.
+        rows = self.scope.query(
+            "SELECT seq FROM memory_events WHERE project_id || '' = :project_id ORDER BY seq DESC LIMIT 1"
+        )
+        return int(rows[0]["seq"]) if rows else 0
+
+    def version(self, id: str, seq: int) -> Memory:
+        """Return a memory as it was right after an event of its history."""
+        memory = self.get(id)
+        events = self.of(id)
+        if seq not in {event.seq for event in events}:
+            raise NotFoundError("Event", f"{seq} of {id}")
+        for event in reversed(events):
+            if event.seq > seq:
+                memory = with_old_fields(memory, event.was)
+        return memory
+
+    def all_with_history(self) -> Iterator[Memory | MemoryEvent]:
+        """Yield every memory in any state, oldest first, each followed by its history."""
+        last = 0
+        while rows := self.scope.query(
+            "SELECT * FROM memory WHERE project_id = :project_id AND seq > :last ORDER BY seq LIMIT :page",
+            last=last,
+            page=PAGE,
+        ):
+            for row in rows:
+                yield row_to_memory(row)
+                yield from self.of(row["id"])
+            last = rows[-1]["seq"]
+
+    def attempts_shown(self, id: str, limit: int) -> list[Row]:
+        """Return the latest attempts that were shown a memory, newest first."""
+        return self.scope.query(
+            f"""
+            SELECT run_id, iteration, task_id, outcome, started_at, ended_at, handed_to FROM attempts
+            WHERE project_id = :project_id AND shown {self.scope.database.ilike} :pattern ESCAPE '\\'
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            pattern=like_pattern(f'"{id}"'),
+            limit=limit,
+        )
 
 
 def filter_conditions(filter: MemoryFilter) -> tuple[str, dict[str, object]]:
@@ -190,3 +265,21 @@ MEMORY_CONVERTERS: Converters = {
 def row_to_memory(row: Row) -> Memory:
     """Return the memory in a row."""
     return to_record(Memory, row, MEMORY_CONVERTERS)
+
+
+def row_to_memory_event(row: Row) -> MemoryEvent:
+    """Return the event in a row."""
+    return to_record(MemoryEvent, row, {})
+
+
+def state_rank(memory: Memory) -> int:
+    """Return the sort key of a memory's state among duplicates. Live states come first."""
+    order = (
+        MemoryState.ACTIVE,
+        MemoryState.STAGED,
+        MemoryState.SUPERSEDED,
+        MemoryState.PRUNED,
+        MemoryState.QUARANTINED,
+        MemoryState.REJECTED,
+    )
+    return order.index(memory.state)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.records import Memory, now, record_fields
-from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.memory.lifecycle.knowledge import links_in, title_key
-from ralph.store.index import write_index
-from ralph.store.memory_index import MemoryIndex
 from ralph.store.memory_queries import MemoryReader, row_to_memory
 from ralph.store.rows import to_columns
 
@@ -75,7 +72,7 @@ class MemoryWriter(MemoryReader):
         if any(getattr(before, name) != getattr(after, name) for name in _INDEXED_FIELDS):
             self._index([columns])
         if not is_same_text:
-            seqs = MemoryIndex(self.scope).seqs_by_id([after.id])
+            seqs = self.seqs_by_id([after.id])
             self.scope.execute(
                 "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[after.id]
             )
@@ -101,13 +98,15 @@ class MemoryWriter(MemoryReader):
 
     def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
         """Update the search index for rows of memories."""
+        from ralph.store.index import write_index
+
         if len(rows) == 1:
             found = self.scope.query(
                 "SELECT id, seq FROM memory WHERE project_id = :project_id AND id = :id", id=rows[0]["id"]
             )
             seqs = {row["id"]: row["seq"] for row in found}
         else:
-            seqs = MemoryIndex(self.scope).seqs_by_id([row["id"] for row in rows])
+            seqs = self.seqs_by_id([row["id"] for row in rows])
         for row in rows:
             row["seq"] = seqs[row["id"]]
             row["project_id"] = self.scope.project_id
@@ -122,6 +121,8 @@ class MemoryWriter(MemoryReader):
 
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
+    from ralph.memory.lifecycle.fingerprint import fingerprint
+
     return to_columns(memory) | {
         "trust": UNUSED_TRUST,
         "title_key": title_key(memory.title),
@@ -131,6 +132,8 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
 
 def row_fingerprint(row: Row) -> str:
     """Return the fingerprint of the memory in a row."""
+    from ralph.memory.lifecycle.fingerprint import fingerprint
+
     return fingerprint(row_to_memory(row))
 
 

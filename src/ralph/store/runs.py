@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ralph.core.errors import NotFoundError
 from ralph.core.records import ResourceUsage, Run, new_run_id, now
-from ralph.store.index import reindex_outdated
 from ralph.store.rows import to_columns, to_record
 from ralph.store.run_events import RunEventFeed
 from ralph.store.stats import OUTSIDE_AGENT, USAGE
@@ -59,6 +58,8 @@ class RunStore:
             )
             self._events.publish_run("run_ended", id)
             self._events.trim()
+        from ralph.store.index import reindex_outdated
+
         reindex_outdated(self._scope)
         self._scope.database.words.optimize()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ralph.core.errors import ConflictError, UsageError
 from ralph.core.records import Task, TaskLogEntry, TaskStatus, new_task_id, now, record
-from ralph.store.claims import TaskClaims
 from ralph.store.memories import MemoryStore
 from ralph.store.rows import to_record
-from ralph.store.task_graph import TaskRelations
-from ralph.store.task_progress import TaskProgress
 from ralph.store.task_table import READY, TaskTable, id_batches, row_to_task
 
 TYPE_CHECKING = False
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ralph.core.records import SubtaskSigil
-    from ralph.store.database import ProjectScope
+    from ralph.store.claims import TaskClaims
+    from ralph.store.task_graph import TaskRelations
+    from ralph.store.task_progress import TaskProgress
 
 
 @record
@@ -39,11 +40,27 @@ class TaskDraft:
 class TaskStore(TaskTable):
     """A project's tasks."""
 
-    def __init__(self, scope: ProjectScope) -> None:
-        super().__init__(scope)
-        self.graph = TaskRelations(scope)
-        self.progress = TaskProgress(scope)
-        self.claims = TaskClaims(scope)
+    # Imported on first use: a typical command needs only one of these.
+
+    @cached_property
+    def graph(self) -> TaskRelations:
+        """Dependencies and subtasks."""
+        from ralph.store.task_graph import TaskRelations
+
+        return TaskRelations(self._scope)
+
+    @cached_property
+    def progress(self) -> TaskProgress:
+        """Which tasks are ready, and how many have which status."""
+        from ralph.store.task_progress import TaskProgress
+
+        return TaskProgress(self._scope)
+
+    @cached_property
+    def claims(self) -> TaskClaims:
+        """Claims on tasks."""
+
+        return TaskClaims(self._scope)
 
     # --- adding and changing -------------------------------------------------------
 

@@ -21,11 +21,11 @@ from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, TABLE_SINCE, ma
 from ralph.store.maintenance.migrate import read_entries, schema_entries, search_indexes
 from ralph.store.sqlite.driver import (
     APPLICATION_ID,
+    BUSY_MILLISECONDS,
     MIN_DATABASE_BYTES,
     SqliteDatabase,
     find_irregular_file,
 )
-from ralph.store.sqlite.transactions import BUSY_MILLISECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,25 +12,30 @@ from functools import cached_property
 import apsw
 
 from ralph.core.errors import (
+    RalphError,
+    StatementError,
     StoreError,
     StoreNotWritableError,
     StoreTooNewError,
+    StoreUnavailableError,
 )
-from ralph.core.files import disk_problem
+from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.sqlite.errors import translate_sqlite_error
-from ralph.store.sqlite.transactions import BUSY_MILLISECONDS, ReadTransaction, WriteTransaction
-from ralph.store.sqlite.watch import FileWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
     from typing import Any
 
     from ralph.store.database import Row
+    from ralph.store.sqlite.watch import FileWatch
     from ralph.store.sqlite.words import SqliteWordIndex
+    from ralph.store.sqlite.write_queue import WriterQueue
 
 APPLICATION_ID = 0x52414C50  # "RALP"
+BUSY_MILLISECONDS = 30_000
+"""Time to wait for the write lock, in milliseconds."""
 SHORT_BUSY_MILLISECONDS = 1_000
 """Time to wait for the write lock if the disk is not writable, in milliseconds."""
 SIDECARS = ("-wal", "-shm", "-journal")
@@ -139,6 +144,36 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
         connection.pragma("user_version", SCHEMA_VERSION)
 
 
+_FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
+_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: f"{DISK_READ_ONLY}. Make it writable, then try again"}
+
+
+def translate_sqlite_error(error: apsw.Error, path: str) -> RalphError:
+    """Return the error to raise for an SQLite error."""
+    reasons = {
+        apsw.FullError: (StoreNotWritableError, _FULL_REASON),
+        apsw.ReadOnlyError: (
+            StoreNotWritableError,
+            "it is read-only. Check the permissions of the file and its directory",
+        ),
+        apsw.CantOpenError: (StoreNotWritableError, "it cannot be opened. Check that its directory is writable"),
+        apsw.PermissionsError: (StoreError, "permission denied. Check the permissions of the file and its directory"),
+        apsw.BusyError: (StoreUnavailableError, "another program has locked it for too long. Try again"),
+        apsw.NotADBError: (StoreError, "it is not a database. Restore a backup with: ralph restore"),
+        apsw.CorruptError: (StoreError, "it is damaged. Restore a backup with: ralph restore"),
+        apsw.IOError: (StoreNotWritableError, f"the disk reported an error ({error}). Check the disk, then try again"),
+    }
+    if any(sign in str(error) for sign in ("fts5: corrupt", "invalid fts5", "vtable constructor")):
+        return StoreError(f"The search index in {path} is damaged. Rebuild it with: ralph doctor --reindex")
+    for kind, (error_class, reason) in reasons.items():
+        if isinstance(error, kind):
+            if error_class is StoreNotWritableError:
+                # SQLite reports which call failed, not that the disk is full or read-only.
+                reason = _DISK_REASONS.get(disk_problem(os.path.dirname(path) or "."), reason)  # noqa: PTH120
+            return error_class(f"The database {path} cannot be used: {reason}.")
+    return StatementError(f"The database {path} rejected a statement: {error}.")
+
+
 def _lease_end(*values: Any) -> str:
     from ralph.store.sqlite.leases import lease_end
 
@@ -234,6 +269,8 @@ class SqliteDatabase:
 
     def watch(self, project_id: str, *topics: str) -> FileWatch:
         """Return a watch for any change to the file."""
+        from ralph.store.sqlite.watch import FileWatch
+
         return FileWatch(self.display_url)
 
     def release_connection(self) -> None:
@@ -265,3 +302,115 @@ class SqliteDatabase:
         """Close the connection."""
         self._turn.close()
         self._connection.close()
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Return the device and inode of a file, or zeros if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
+
+
+class ReadTransaction:
+    """Read-only transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._is_own = False
+
+    def __enter__(self) -> None:
+        self._is_own = not self._connection.in_transaction
+        if self._is_own:
+            self._connection.execute("BEGIN")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_own and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+class WriteTransaction:
+    """Write transaction that first queues behind the other writers of the file."""
+
+    def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
+        self._connection = connection
+        self._path = path
+        self._write_error = write_error
+        self._queue: WriterQueue | None = None
+        self._depth = 0
+        self._must_roll_back = False
+        self._file = _identity(path)
+        self._log = (0, 0)
+
+    def __enter__(self) -> None:
+        if self._write_error:
+            raise self._write_error
+        if self._depth == 0:
+            self._must_roll_back = False
+            self._wait_in_queue()
+            try:
+                self._refuse_replaced_file()  # it may have been replaced while we queued
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._refuse_replaced_file()  # or while we waited for a writer that did not queue
+                self._log = self._log if self._log[1] else _identity(f"{self._path}-wal")
+            except StoreError:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._leave_queue()
+                raise
+            except apsw.Error as error:
+                self._leave_queue()
+                raise translate_sqlite_error(error, self._path) from error
+        self._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        self._must_roll_back = self._must_roll_back or kind is not None
+        if self._depth:
+            return
+        try:
+            self._connection.execute("ROLLBACK" if self._must_roll_back else "COMMIT")
+            if self._queue is not None:
+                self._queue.record_progress()
+        except apsw.Error as failed:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if kind is None:
+                raise translate_sqlite_error(failed, self._path) from failed
+        finally:
+            self._leave_queue()
+        if self._must_roll_back and kind is None:
+            raise StatementError("Part of the transaction failed, so nothing was changed.")
+
+    def _refuse_replaced_file(self) -> None:
+        """Refuse to write once the database file or its log has been replaced: the write would be lost."""
+        if _identity(self._path) != self._file or (self._log[1] and _identity(f"{self._path}-wal") != self._log):
+            raise StoreError(f"The database {self._path} was moved or deleted while it was in use.")
+
+    def _wait_in_queue(self) -> None:
+        """Queue for the write lock, for a limited time: its holder may be suspended."""
+        try:
+            if self._queue is None:
+                from ralph.store.sqlite.write_queue import WriterQueue
+
+                self._queue = WriterQueue(self._path)
+            self._queue.acquire(BUSY_MILLISECONDS / 1000)
+        except ImportError:  # no fcntl on this platform: rely on the busy timeout
+            pass
+        except OSError:
+            pass  # BEGIN reports that the directory is not writable
+
+    def _leave_queue(self) -> None:
+        if self._queue is not None:
+            self._queue.release()
+
+    def close(self) -> None:
+        """Leave the queue and close its files."""
+        if self._queue is not None:
+            self._queue.close()
+            self._queue = None

@@ -6,7 +6,7 @@ import time
 
 import apsw
 
-from ralph.store.sqlite.errors import translate_sqlite_error
+from ralph.store.sqlite.driver import translate_sqlite_error
 
 WATCH_SECONDS = 0.1
 """Polling interval of a watch, in seconds."""
