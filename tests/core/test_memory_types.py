@@ -7,7 +7,8 @@ import pytest
 from ralph.cli import build_parser
 from ralph.core.memory_types import LEARNING_CATEGORIES, MEMORY_KINDS, MEMORY_TYPES, SIGNAL_TYPES
 from ralph.core.skill import MEMORY_RULES
-from ralph.formats.memories_document import MEMORIES_TEMPLATE, SECTION_HEADINGS
+from ralph.formats.memories_document import SECTION_HEADINGS
+from ralph.formats.memories_md import MEMORIES_TEMPLATE
 from ralph.formats.sigils import parse_sigils
 from ralph.integrations.mcp.tools import TOOLS
 from ralph.loop.prompt import MEMORY_INSTRUCTIONS
