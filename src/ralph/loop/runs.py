@@ -191,7 +191,8 @@ class RunService:
 
         if is_worker_alive(stored_worker(run.options)):
             return True
-        self._store.tasks.claims.release_expired()  # a worker that vanished on another machine keeps its task until its lease ends
+        # A worker that vanished on another machine keeps its task until its lease ends.
+        self._store.tasks.claims.release_expired()
         claims = {(task.id, task.claimed_by) for task in self._store.tasks.claims.claimed()}
         running = [one for one in self._store.attempts.running() if one.run_id == run.id]
         gone = dead_workers({one.worker for one in running if one.worker})

@@ -23,10 +23,10 @@ def retry_until_available(
     report: Callable[[str, bool], None],
     retry_work: Callable[[], R] | None = None,
 ) -> R:
-    """Call `work` until it succeeds, retrying while the store is unavailable and `gives_up` returns False.
+    """Call `work` until it succeeds, retrying while the store is unavailable and `should_give_up` returns False.
 
-    `tell` is called with a message and whether the store is available: once when the wait starts and once when it
-    ends. If given, `again` replaces `work` for the retries: the first call may have committed without an answer.
+    `report` is called with a message and whether the store is available: once when the wait starts and once when it
+    ends. If given, `retry_work` replaces `work` for the retries: the first call may have committed without an answer.
     """
     pause = FIRST_PAUSE
     last_error: StoreUnavailableError | None = None
