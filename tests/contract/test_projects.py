@@ -71,9 +71,15 @@ def fill(store: Store, whose: str) -> None:
         attempt, f"{whose} parser broke.", fingerprint="same", trace="parser.py", files=("src/parser.py",)
     )
     finish(
-        store, task, attempt, AttemptOutcome.FAILED, report=report, notes=f"{whose} parser notes", files=("src/parser.py",),
+        store,
+        task,
+        attempt,
+        AttemptOutcome.FAILED,
+        report=report,
+        notes=f"{whose} parser notes",
+        files=("src/parser.py",),
         shown=("mem-1-0001",),
-    )  # fmt: skip
+    )
     links = (
         a_memory("Parser", f"{whose} parser, see [[Lexer]].", id="mem-1-0001"),
         a_memory("Lexer", f"{whose} lexer."),

@@ -42,7 +42,7 @@ DATABASE = "ralph.db"
 WITHOUT_LOG = 0.7
 """So many of the damaged files have no write-ahead log, which would hide pages of the file."""
 UNUSED = ("sqlite_sequence", "writing")
-"""Tables whose damage does no harm: numbers for new rows that only have to be high enough, and one that nobody reads."""
+"""Tables whose damage does no harm: numbers for new rows, which only have to be high, and one that nobody reads."""
 TOLD = {
     "memory": ("memory", ("id",)),
     "attempt": ("attempts", ("run_id", "iteration")),

@@ -203,7 +203,7 @@ def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
 
 
 def _unsaved(store: Store, made_at: str) -> str:
-    """Return a message if data older than `MAX_DAYS_WITHOUT_BACKUP` is not in any intact backup, else an empty string."""
+    """Return a message if data older than `MAX_DAYS_WITHOUT_BACKUP` is not in any intact backup, or an empty one."""
     import time
 
     if store.is_shared:

@@ -120,7 +120,7 @@ class AttemptStore:
         self._close_vanished()
         while True:
             try:
-                begun = self._tasks.claims.claim(worker, lease_seconds, task_id, open_attempt)
+                claimed = self._tasks.claims.claim(worker, lease_seconds, task_id, open_attempt)
                 break
             except TaskWasSplitError:
                 closed.clear()
@@ -129,7 +129,7 @@ class AttemptStore:
             with self._scope.transaction():
                 for attempt in closed:
                     self._events.publish_attempt("attempt_ended", attempt)
-        return begun
+        return claimed
 
     def record_start(self, attempt: Attempt) -> None:
         """Store how an attempt starts, so that others can see it and it survives the worker."""

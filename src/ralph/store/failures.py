@@ -32,7 +32,7 @@ class FailureStore:
         category: str | None = None,
         fingerprint: str | None = None,
     ) -> list[tuple[FailureReport, int]]:
-        """Return failure reports, newest first, each with its cursor. Pass a cursor as `before` to get the next page."""
+        """Return failure reports, newest first, each with its cursor, which `before` accepts for the next page."""
         conditions, values = page_conditions("seq", before, task_id=task, category=category, fingerprint=fingerprint)
         rows = self._scope.query(
             f"SELECT * FROM failures WHERE project_id = :project_id{conditions} ORDER BY seq DESC LIMIT :limit",

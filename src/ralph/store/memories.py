@@ -324,7 +324,7 @@ class MemoryStore(MemoryWriter):
     def set_file_state(self, changes: Sequence[tuple[Row, str, str]]) -> None:
         """Store file fingerprints and staleness of memories, without an event because nobody decided it.
 
-        Each change is a row of `MemoryIndex.file_references` with its new `seen` and `stale`. A memory that was modified
+        Each change is a row of `index.file_references` with its new `seen` and `stale`. A memory that was modified
         concurrently is skipped.
         """
         rows = [

@@ -125,7 +125,8 @@ class MemoryListing(MemoryReader):
         for row in kinds:
             rows = self.scope.query(
                 f"""
-                SELECT {MEMORY_COLUMNS} FROM memory AS r WHERE r.project_id = :project_id AND r.kind = :kind AND {condition}
+                SELECT {MEMORY_COLUMNS} FROM memory AS r
+                WHERE r.project_id = :project_id AND r.kind = :kind AND {condition}
                 ORDER BY r.confidence DESC, r.created_at DESC LIMIT :most
                 """,
                 kind=row["kind"],

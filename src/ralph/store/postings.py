@@ -32,7 +32,7 @@ def top_rows(
 def most_selective(
     document_counts: Mapping[str, int], words: Mapping[str, float], total: int, max_rows: int
 ) -> dict[str, float]:
-    """Return the most selective words that occur in at most `most` rows in total, but at least one word."""
+    """Return the most selective words that occur in at most `max_rows` rows in total, but at least one word."""
     selected: dict[str, float] = {}
     for word in sorted(words, key=lambda word: -words[word] * inverse_document_frequency(document_counts[word], total)):
         max_rows -= document_counts[word]

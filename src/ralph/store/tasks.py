@@ -59,6 +59,7 @@ class TaskStore(TaskTable):
     @cached_property
     def claims(self) -> TaskClaims:
         """Claims on tasks."""
+        from ralph.store.claims import TaskClaims
 
         return TaskClaims(self._scope)
 

@@ -166,7 +166,8 @@ def _copy_new(
         current = _find_target(target, entry, name)
         if current and (found is None or not (current.copying or is_empty(theirs))):
             raise UsageError(
-                f"Somebody has just started to work in {current.name!r} in {target.display_url}. {_alternatives(current)}",
+                f"Somebody has just started to work in {current.name!r} in {target.display_url}. "
+                + _alternatives(current),
                 code="project-in-use",
             )
         if current is None:
@@ -404,7 +405,7 @@ def replace_rows(ours: ProjectScope, theirs: ProjectScope) -> None:
     with theirs.transaction():
         theirs.database.extend_idle_timeout()
         lock_tasks(theirs)
-        held = theirs.query(
+        claims = theirs.query(
             "SELECT id, status, claim_token FROM tasks WHERE project_id = :project_id AND claim_token > 0"
         )
         vectors = next(part for part in PROJECT_TABLES if part.table == "memory_vectors")
@@ -413,7 +414,7 @@ def replace_rows(ours: ProjectScope, theirs: ProjectScope) -> None:
         delete_rows(theirs)
         _reserve_numbers(ours, theirs, shifts)
         copy_rows(ours, theirs, shifts)
-        _invalidate_claims(theirs, held)
+        _invalidate_claims(theirs, claims)
         theirs.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED_MARK)
         for topic in ("tasks", MEMORY_FEED, RUN_FEED):
             theirs.announce(topic)
@@ -425,9 +426,9 @@ def delete_rows(scope: ProjectScope) -> None:
         scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
 
 
-def _invalidate_claims(scope: ProjectScope, held: Sequence[Row]) -> None:
+def _invalidate_claims(scope: ProjectScope, claims: Sequence[Row]) -> None:
     """Invalidate claims from before the replacement, also if the same task is claimed equally often again."""
-    for row in held:
+    for row in claims:
         least = row["claim_token"] + (row["status"] == "in_progress")
         scope.update_where(
             "tasks", "claim_token = :least", "id = :id AND claim_token < :least", id=row["id"], least=least

@@ -97,12 +97,12 @@ def restore(database_path: str, backup: str | None = None) -> RestoreResult:
     path = Path(database_path)
     try:
         with _write_lock(path), _sqlite_lock(path), _prepared(path, backup) as (fresh, planned):
-            kept = _swap(path, fresh)
+            saved_to = _swap(path, fresh)
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {error_text(error)}") from error
     if problems := check_database(database_path).problems:
         raise StoreError(f"{database_path} was restored, but reads back damaged. Check the disk: {problems[0]}")
-    return replace(planned, saved_to=str(kept) if kept else "")
+    return replace(planned, saved_to=str(saved_to) if saved_to else "")
 
 
 def preview_project_restore(store: Store, backup: str | None = None) -> RestoreResult:
@@ -123,10 +123,10 @@ def restore_project_rows(store: Store, backup: str | None = None) -> RestoreResu
         with store.transaction():
             lock_tasks(store.scope)
             with _prepared_rows(store, backup) as (present, fresh, planned):
-                kept = _save_replaced_rows(Path(store.data_dir), present, is_intact=not planned.problems)
+                saved_to = _save_replaced_rows(Path(store.data_dir), present, is_intact=not planned.problems)
                 with closing(open_sqlite(str(fresh))) as source:
                     replace_rows(ProjectScope(source, store.project_id), store.scope)
-            return replace(planned, saved_to=str(kept))
+            return replace(planned, saved_to=str(saved_to))
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {error_text(error)}") from error
 

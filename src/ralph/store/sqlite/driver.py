@@ -219,7 +219,8 @@ class SqliteDatabase:
             raise translate_sqlite_error(error, self.display_url) from error
         except UnicodeDecodeError as error:
             raise StoreError(
-                f"The database {self.display_url} is damaged: it contains invalid UTF-8. Restore a backup with: ralph restore"
+                f"The database {self.display_url} is damaged: it contains invalid UTF-8. "
+                "Restore a backup with: ralph restore"
             ) from error
         return rows
 

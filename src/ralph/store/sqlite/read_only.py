@@ -22,7 +22,7 @@ _WITHOUT_LOG = "?immutable=1", apsw.SQLITE_OPEN_READONLY
 
 
 def open_sqlite_read_only(path: str, write_error: StoreNotWritableError) -> SqliteDatabase:
-    """Open a database of the current schema read-only; raise `hindrance` on every write, or if that is impossible."""
+    """Open a database of the current schema read-only; raise `write_error` on every write, or if that is impossible."""
     for mode in (_LOCKED, _UNLOCKED if os.path.exists(f"{path}-wal") else _WITHOUT_LOG):  # noqa: PTH110
         try:
             return SqliteDatabase(connect_read_only(path, *mode), path, write_error)
