@@ -15,8 +15,8 @@ import pytest
 
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
-from ralph.cli.output import format_usd
 from ralph.core.records import TaskStatus
+from ralph.core.text import format_usd
 from ralph.project import Project
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
