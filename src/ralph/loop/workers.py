@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 
@@ -60,8 +59,8 @@ def _host() -> str:
             boot_id = file.read(8)
         namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
     except OSError:
-        return socket.gethostname()
-    return f"{socket.gethostname()}:{boot_id}:{namespace}"
+        return os.uname().nodename
+    return f"{os.uname().nodename}:{boot_id}:{namespace}"
 
 
 def _start_time(pid: int) -> str:
