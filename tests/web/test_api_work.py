@@ -13,7 +13,7 @@ import pytest
 from ralph.core.actor import Actor
 from ralph.core.paging import Page
 from ralph.core.records import AgentSession, Attempt, AttemptOutcome, TaskStatus, now, timestamp
-from ralph.loop import run_log
+from ralph.loop import run_recorder
 from ralph.loop.options import RunOptions, dump_options
 from ralph.loop.progress import progress_event
 from ralph.loop.workers import _start_time, worker_name
@@ -288,7 +288,7 @@ def test_another_project_of_the_database_is_listed_but_its_tasks_are_not_found(
 
 def test_what_a_run_tells_is_read_on_from_where_one_was(served: Served) -> None:
     run = served.project.store.attempts.start_run("test")
-    with run_log.RunRecorder(served.root, lambda _: None) as tell:
+    with run_recorder.RunRecorder(served.root, lambda _: None) as tell:
         tell(progress_event("run_started", run_id=run.id))
         first = served.get(f"/api/runs/{run.id}/live")[1]
         tell(progress_event("note", message=HTML))
@@ -308,7 +308,7 @@ def test_a_run_is_not_over_before_its_last_word_was_read(served: Served) -> None
         try:
             name = f"{worker_name().rpartition('/')[0].rpartition('/')[0]}/{worker.pid}/{_start_time(worker.pid)}"
             run = attempts.start_run("test", dump_options(RunOptions(), name))
-            with run_log.RunRecorder(served.root, lambda _: None) as tell:
+            with run_recorder.RunRecorder(served.root, lambda _: None) as tell:
                 tell(progress_event("run_started", run_id=run.id))
                 attempts.end_run(run.id, "all done")
                 before = served.get(f"/api/runs/{run.id}/live")[1]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from ralph.core.records import AgentSession, Attempt, AttemptOutcome, Task, TaskStatus, now
-from ralph.loop import run_log
+from ralph.loop import run_recorder
 from ralph.loop.progress import progress_event
 from ralph.web.openapi import openapi_document
 from ralph.web.pages.docs import api_reference, describe_type
@@ -297,7 +297,7 @@ def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
     served.project.tasks.add("Do it")
     run = served.project.store.attempts.start_run("test")
     begin(served.project.store, run.id)
-    with run_log.RunRecorder(served.root, lambda _: None) as tell:
+    with run_recorder.RunRecorder(served.root, lambda _: None) as tell:
         tell(progress_event("run_started", run_id=run.id))
 
     page = see(served, "/live")
