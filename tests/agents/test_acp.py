@@ -129,7 +129,10 @@ def log(directory: Path) -> list[dict[str, Any]]:
 # --- talking -----------------------------------------------------------------------
 
 
-def test_an_agent_is_given_the_prompt_in_the_directory_and_its_messages_are_the_answer(tmp_path: Path) -> None:
+def test_an_agent_is_given_the_prompt_in_the_directory_and_its_messages_are_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_session, "EXIT_SECONDS", 60.0)
     place = tmp_path / "place"
     place.mkdir()
     heard: list[str] = []

@@ -22,7 +22,7 @@ from ralph.memory.recall.render import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ralph.core.records import Attempt, FailureReport, PromptContext, Task
     from ralph.loop.strategy import ModelChoice
@@ -185,8 +185,22 @@ def shown_memory_text(prompt: Prompt) -> str:
     return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE_SECTION)
 
 
-def _section(name: str, text: str, cap_tokens: int | None = None) -> PromptSection:
-    return PromptSection(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
+def _section(
+    name: str,
+    text: str,
+    cap_tokens: int | None = None,
+    *,
+    shown: Iterable[str] = (),
+    left_out: Iterable[OmittedItem] = (),
+) -> PromptSection:
+    return PromptSection(
+        name=name,
+        text=text,
+        tokens=count_tokens(text),
+        cap_tokens=cap_tokens,
+        shown=tuple(shown),
+        left_out=tuple(left_out),
+    )
 
 
 def _task(context: PromptContext) -> PromptSection:
@@ -221,43 +235,21 @@ def _feature(context: PromptContext) -> list[PromptSection]:
         if len(text) > limit:
             left_out.append(OmittedItem(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
     text = "\n\n".join(parts) + "\n"
-    return [
-        PromptSection(
-            name="Feature",
-            text=text,
-            tokens=count_tokens(text),
-            cap_tokens=2 * FEATURE_TOKENS,
-            shown=(feature.id,),
-            left_out=tuple(left_out),
-        )
-    ]
+    return [_section("Feature", text, 2 * FEATURE_TOKENS, shown=(feature.id,), left_out=left_out)]
 
 
 def _knowledge(context: PromptContext, cap_tokens: int, budget_tokens: int) -> PromptSection:
     text, shown, left_out = render_knowledge_section(context.memories, budget_tokens)
-    return PromptSection(
-        name=KNOWLEDGE_SECTION,
-        text=text,
-        tokens=count_tokens(text),
-        cap_tokens=cap_tokens,
-        shown=tuple(memory.id for memory in shown),
-        left_out=(*left_out, *context.left_out),
-    )
+    ids = (memory.id for memory in shown)
+    return _section(KNOWLEDGE_SECTION, text, cap_tokens, shown=ids, left_out=(*left_out, *context.left_out))
 
 
 def _journal(context: PromptContext, budget_tokens: int) -> PromptSection:
     text, shown = journal_text(context.journal, budget_tokens, context.run_id)
-    return PromptSection(
-        name="Run Journal",
-        text=text,
-        tokens=count_tokens(text),
-        cap_tokens=JOURNAL_TOKENS,
-        shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in context.journal[:shown]),
-        left_out=tuple(
-            OmittedItem(what=f"{entry.run_id}/{entry.iteration}", why=f"exceeds the budget of {budget_tokens} tokens")
-            for entry in context.journal[shown:]
-        ),
-    )
+    names = [f"{entry.run_id}/{entry.iteration}" for entry in context.journal]
+    reason = f"exceeds the budget of {budget_tokens} tokens"
+    left_out = (OmittedItem(what=name, why=reason) for name in names[shown:])
+    return _section("Run Journal", text, JOURNAL_TOKENS, shown=names[:shown], left_out=left_out)
 
 
 def journal_text(entries: Sequence[Attempt], budget_tokens: int, run_id: str | None = None) -> tuple[str, int]:
@@ -313,18 +305,7 @@ def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], c
         else:
             text += block
             shown.append(f"attempt {number}")
-    if not shown:
-        return []
-    return [
-        PromptSection(
-            name=name,
-            text=text,
-            tokens=count_tokens(text),
-            cap_tokens=cap_tokens,
-            shown=tuple(shown),
-            left_out=tuple(left_out),
-        )
-    ]
+    return [_section(name, text, cap_tokens, shown=shown, left_out=left_out)] if shown else []
 
 
 def _similar_failures(context: PromptContext) -> list[PromptSection]:
@@ -345,15 +326,7 @@ def _similar_failures(context: PromptContext) -> list[PromptSection]:
         if len(text) + len(block) <= limit:
             text += block
             shown.append(name)
-    return [
-        PromptSection(
-            name="Failures of Other Tasks",
-            text=text,
-            tokens=count_tokens(text),
-            cap_tokens=SIMILAR_FAILURES_TOKENS,
-            shown=tuple(shown),
-        )
-    ]
+    return [_section("Failures of Other Tasks", text, SIMILAR_FAILURES_TOKENS, shown=shown)]
 
 
 def report_text(report: FailureReport) -> str:

@@ -33,7 +33,7 @@ MAX_LOGGED_RUNS = 5
 """Maximum number of logs kept."""
 MAX_EARLY_EVENTS = 1_000
 """Maximum number of events buffered before the run id is known."""
-MAX_PENDING_CHARACTERS = 16_000
+MAX_PENDING_CHARACTERS = 8_000
 """Maximum length of an unfinished line or key that is buffered, and of output logged at once, in characters."""
 MIN_SECRET_CHARACTERS = 10
 """Strings shorter than this, in characters, are not redacted."""

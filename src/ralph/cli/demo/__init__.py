@@ -93,7 +93,7 @@ class Silence:
         """Ignore the event."""
 
 
-class Narrator:
+class Narrator(Silence):
     """A watcher that prints a line per attempt and, in a terminal, the current activity."""
 
     def __init__(self) -> None:
