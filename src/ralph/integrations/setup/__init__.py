@@ -251,9 +251,7 @@ def apply_plan(plan: SetupPlan) -> None:
     for change in plan.changes:
         if not _apply(change):
             name = change.display_path
-            raise ConflictError(
-                f"{name} was changed meanwhile. Check it, and run this again.", code="file-changed"
-            )
+            raise ConflictError(f"{name} was changed meanwhile. Check it, and run this again.", code="file-changed")
     if not plan.originals:
         plan.originals_store.write({})
 
