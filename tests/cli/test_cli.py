@@ -79,9 +79,8 @@ def test_a_directory_that_is_no_project_is_told_what_to_do(ralph: Ralph, tmp_pat
     for words in (("status",), ("task", "add", "x"), ("run",), ("journal", "list"), ("prompt", "t-000000")):
         ran = ralph(*words)
 
-        assert ran.code == 2
+        assert (ran.code, ran.error) == (2, "no-project")
         assert ran.err.count("\n") == 1
-        assert "ralph init" in ran.err
         assert list(tmp_path.iterdir()) == []
 
 
@@ -116,8 +115,7 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
     ran = ralph(*words)
 
     assert ran.code == 1
-    assert ran.err.startswith("Error: ")
-    assert "not found" in ran.err
+    assert str(ran.error).endswith("-not-found")
     assert ran.err.count("\n") == 1
     assert ralph("task", "list", "--format", "json").json == []
 
@@ -188,8 +186,7 @@ def test_a_newer_database_is_refused_and_not_touched(here: Path, ralph: Ralph) -
 
     ran = ralph("status")
 
-    assert ran.code == 1
-    assert "newer Ralph" in ran.err
+    assert (ran.code, ran.error) == (1, "store-too-new")
     assert path.read_bytes() == before
 
 
@@ -199,8 +196,7 @@ def test_a_file_that_is_no_database_is_said_to_be_none(here: Path, ralph: Ralph)
 
     ran = ralph("status")
 
-    assert ran.code == 1
-    assert "not a database" in ran.err
+    assert (ran.code, ran.error) == (1, "store")
 
 
 # --- config ---------------------------------------------------------------------------------
@@ -296,12 +292,10 @@ def test_a_cycle_is_refused_with_its_path(here: Path, ralph: Ralph) -> None:
 
     ran = ralph("task", "deps", a, "--add", b)
 
-    assert ran.code == 2
-    assert "would wait for each other" in ran.err
-    assert " -> " in ran.err
+    assert (ran.code, ran.error) == (2, "task-cycle")
     assert a in ran.err
     assert b in ran.err
-    assert "has no dependencies" in ralph("task", "deps", a).out
+    assert ralph("task", "deps", a, "--format", "json").json["needs"] == []
 
 
 def test_deps_can_be_removed(here: Path, ralph: Ralph) -> None:
@@ -310,7 +304,7 @@ def test_deps_can_be_removed(here: Path, ralph: Ralph) -> None:
 
     assert a in ralph("task", "deps", b).out
     ralph("task", "deps", b, "--remove", a)
-    assert "has no dependencies" in ralph("task", "deps", b).out
+    assert ralph("task", "deps", b, "--format", "json").json["needs"] == []
 
 
 def test_statuses_change_by_hand_and_wrong_changes_are_refused(here: Path, ralph: Ralph) -> None:
@@ -556,17 +550,6 @@ def test_status_says_nothing_of_an_agent_before_there_is_one(here: Path, ralph: 
 )
 def test_an_amount_has_as_many_digits_as_it_takes(usd: float, said: str) -> None:
     assert format_usd(usd) == said
-
-
-def test_init_and_help_show_both_ways_to_use_it(ralph: Ralph) -> None:
-    begun = ralph("init").out
-
-    assert begun.endswith(
-        "then ralph run --agent claude\nTo use the memory in your own agent sessions: ralph setup claude\n"
-    )
-    assert "ralph run --agent claude" in ralph("--help").out
-    assert "ralph setup claude" in ralph("--help").out
-    assert "ralph run --agent claude" in ralph("run", "--help").out
 
 
 def test_gates_that_are_set_and_not_run_are_not_said_to_be_missing(here: Path, ralph: Ralph) -> None:

@@ -27,6 +27,7 @@ UNKNOWN_IDS = [
     ("restore", "nothing"),
 ]
 SESSION = """
+init
 task list
 feature list
 journal list

@@ -15,6 +15,7 @@ from tests.faults.terminal import DANGEROUS, marked, payloads, raw_in, run
 PAYLOADS = list(enumerate(payloads(), start=1))
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite
 def test_no_command_prints_what_would_drive_a_terminal(tmp_path: Path) -> None:
     shown = run(tmp_path, 20, 3)

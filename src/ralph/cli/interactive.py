@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from ralph.core.errors import RalphError, UsageError
 
@@ -38,6 +34,11 @@ def ask(question: str, at_end: str = "") -> str:
 
 def edit_text(text: str) -> str:
     """Open a text in the user's editor and return the edited text."""
+    import shlex
+    import subprocess  # takes milliseconds to load, which most commands that can ask a question do not need
+    import tempfile
+    from pathlib import Path
+
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         command = shlex.split(editor)
