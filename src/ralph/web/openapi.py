@@ -154,12 +154,13 @@ def _names() -> dict[str, Any]:
     import collections.abc
 
     from ralph.core import records
-    from ralph.loop import stuck
+    from ralph.loop import stats, stuck
     from ralph.memory.lifecycle import lift
 
     names: dict[str, Any] = {
         **vars(collections.abc),
         **vars(stuck),
+        **vars(stats),
         **{name: getattr(records, name) for name in dir(records)},
         **vars(lift),
     }
