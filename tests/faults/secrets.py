@@ -19,8 +19,8 @@ from tests.faults.trial import Shown, Trial
 
 PIECES = 6
 """Number of pieces of a secret that are searched for."""
-BROKEN = (", wrapped", ", wrapped and indented", ", continued")
-"""Tokens broken over two lines, which ways that take single lines cannot recognize."""
+BROKEN = (", wrapped", ", wrapped and indented", ", continued", ", second half")
+"""Kinds that are recognized only with the lines that follow, which ways that take single lines do not see."""
 
 
 @record
