@@ -327,7 +327,6 @@ class MemoryQueries:
         items = found[: page.limit]
         return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
 
-
     def _current_staleness(self) -> dict[str, str]:
         from ralph.memory.freshness import current_staleness
 
