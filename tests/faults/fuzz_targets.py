@@ -54,6 +54,7 @@ from ralph.formats.memories_document import parse_document
 from ralph.formats.memories_json import read_memories_json, write_memories_json
 from ralph.formats.memories_md import edit_document, read_memories_md, write_memories_md
 from ralph.formats.notes_md import read_notes_md
+from ralph.formats.planned import ReadProblem
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.registry import detect_format
 from ralph.formats.staging_json import read_staging_json
@@ -181,7 +182,7 @@ def bundle(text: str) -> object:
         is_sentence(why)
     read = list(read_bundle(lines))
     memories = tuple(one for one in read if isinstance(one, Memory))
-    is_reading((memories, [one for one in read if type(one).__name__ == "Unreadable"]))
+    is_reading((memories, [one for one in read if isinstance(one, ReadProblem)]))
     if memories:
         written = "".join(write_bundle([(one, ()) for one in memories], "p", AT))
         must(not verify_bundle(written.split("\n")), "our own bundle is refused", written)

@@ -7,6 +7,7 @@ written line by line, so they may be larger than RAM.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -67,8 +68,6 @@ def is_bundle(sample: FileSample) -> bool:
 
 def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], project: str, at: str) -> Iterator[str]:
     """Yield the lines of a bundle, for memories with their history (oldest change first)."""
-    import hashlib
-
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
     digest = hashlib.sha256()
     count = 0
@@ -96,8 +95,6 @@ def verify_bundle(lines: Iterable[str]) -> str:
     A text that does not start like a bundle is accepted here, because `read_bundle` reports it. Verifying is much
     faster than reading, since most lines are not parsed.
     """
-    import hashlib
-
     digest = hashlib.sha256()
     rows = _rows(lines)
     number, first = next(rows, (1, ""))
@@ -125,8 +122,6 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | ReadPro
 
     The last item is a problem if the bundle was truncated or changed after it was written.
     """
-    import hashlib
-
     digest = hashlib.sha256()
     rows = _rows(lines)
     number, first = next(rows, (1, ""))

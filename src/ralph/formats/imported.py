@@ -6,6 +6,7 @@ ninety-nine memories and one problem. A memory without an id in the file has an 
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 
@@ -211,8 +212,6 @@ def parse_timestamp(value: object) -> str:
         return ""
     if type(value) is str and _MOMENT.fullmatch(value):
         return value
-    import datetime
-
     if isinstance(value, datetime.datetime):
         found = value
     elif isinstance(value, datetime.date):

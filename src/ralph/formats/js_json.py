@@ -6,6 +6,7 @@ make an intact file look damaged.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -40,8 +41,6 @@ def dumps(value: object, indent: int | None = None) -> str:
 
 def checksum(items: object) -> str:
     """Return the hexadecimal SHA-256 digest of the compact JSON text."""
-    import hashlib
-
     return hashlib.sha256(dumps(items).encode()).hexdigest()
 
 

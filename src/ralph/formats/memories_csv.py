@@ -6,6 +6,8 @@ removed when they are read.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 
 from ralph.core.records import MemorySource
@@ -108,9 +110,6 @@ def read_memories_csv(text: str, at: str) -> Reading:
 
 def _rows(text: str, fatal: list[ReadProblem]) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line and the cells of every row that is not blank; append a fatal problem to `fatal`."""
-    import csv
-    import io
-
     # csv.field_size_limit() is global to the process, so it is not changed here.
     reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text))
     line = 1
@@ -194,9 +193,6 @@ def _unescape_formula(cell: str) -> str:
 
 def write_memories_csv(memories: Iterable[Memory]) -> str:
     """Return the memories as CSV that is safe to open in a spreadsheet."""
-    import csv
-    import io
-
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from ralph.core.markdown import blank_code_blocks
 from ralph.core.memory_types import MEMORY_TYPES
@@ -43,9 +43,6 @@ class MarkdownEntry:
     created: str = ""
     """Date as YYYY-MM-DD, or empty if the file has none."""
     line: int = 0
-    start: int = 0
-    end: int = 0
-    """End index of its block in the text, which reaches from its heading to the next one."""
     side: str = ""
     """`ours` or `theirs` inside a git conflict, otherwise empty."""
 
@@ -86,8 +83,6 @@ class Page:
         self.entries: list[MarkdownEntry] = []
         self.spans: list[Span] = []
         """Span of each entry."""
-        self.split: set[int] = set()
-        """Indices of the entries that are partly inside a conflict."""
         self.without_text: dict[str, tuple[Span, MarkdownEntry]] = {}
         """Entries without text, by id."""
         self.sections: dict[str, Span] = {}
@@ -119,7 +114,6 @@ def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> Page:
     if has_code:
         visible, _ = blank_code_blocks(visible)
     page = Page(rows, visible)
-    ends = list(accumulate(map(len, rows)))
     kind = DEFAULT_KIND
     heading_rows = [row for row, text in enumerate(visible) if text[:1] == "#" and _HEADING.match(text)]
     for span in pairwise([*heading_rows, len(rows)]):
@@ -134,8 +128,6 @@ def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> Page:
                 tags=tags,
                 created=created,
                 line=first + 1,
-                start=ends[first - 1] + first if first else 0,
-                end=ends[last - 1] + (last if last < len(rows) else last - 1),
             )
             if body and not body.isspace():
                 page.entries.append(entry)
@@ -238,43 +230,18 @@ def _sides(rows: list[str]) -> list[str | None]:
 
 
 def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None], has_code: bool) -> Page:
-    """Parse each side of the conflicts as if it were the whole file, and combine the results."""
-    page = Page(rows, [""] * len(rows))
+    """Parse each side of the conflicts as if it were the whole file; the result has no spans and cannot be edited."""
+    page = Page(rows, visible)
     page.has_conflict = True
-    starts = [0, *accumulate(len(row) + 1 for row in rows)]
-    found: dict[str, dict[tuple[int, ...], tuple[MarkdownEntry, Span]]] = {"ours": {}, "theirs": {}}
-    for side in found:
+    found: dict[MarkdownEntry, list[str]] = {}
+    for side in ("ours", "theirs"):
         numbers = [row for row, row_side in enumerate(sides) if row_side in ("", side)]
         scan = _parse_rows([rows[row] for row in numbers], [visible[row] for row in numbers], has_code)
-        for row, text in zip(numbers, scan.visible, strict=True):
-            page.visible[row] = page.visible[row] or text
-        for entry, (first, last) in zip(scan.entries, scan.spans, strict=True):
-            own = (
-                numbers[first],
-                *(numbers[row] for row in range(first + 1, last) if is_entry_row(scan.visible[row])),
-            )
-            end = max(_consecutive_end(numbers, first, last), own[-1] + 1)
-            where = {"line": own[0] + 1, "start": starts[own[0]], "end": min(starts[end], starts[-1] - 1)}
-            found[side][own] = replace(entry, side=side, **where), (own[0], end)
-        for id, ((first, last), entry) in scan.without_text.items():
-            page.without_text.setdefault(id, ((numbers[first], _consecutive_end(numbers, first, last)), entry))
-        for kind, (first, last) in scan.sections.items():
-            if not sides[numbers[first]]:
-                page.sections.setdefault(kind, (numbers[first], _consecutive_end(numbers, first, last)))
+        for entry in scan.entries:
+            found.setdefault(replace(entry, line=numbers[entry.line - 1] + 1), []).append(side)
+        page.without_text = scan.without_text | page.without_text
         page.problems += [replace(problem, line=numbers[problem.line - 1] + 1) for problem in scan.problems]
     page.problems = sorted(set(page.problems), key=lambda problem: problem.line)
-    both = found["theirs"] | found["ours"]
-    for own, (entry, span) in sorted(both.items(), key=lambda item: (item[1][0].line, item[1][0].side)):
-        is_shared = own in found["ours"] and own in found["theirs"]
-        if not is_shared and not all(sides[row] for row in own):
-            page.split.add(len(page.entries))
-        page.entries.append(replace(entry, side="") if is_shared else entry)
-        page.spans.append(span)
+    entries = [replace(entry, side=sides[0] if len(sides) == 1 else "") for entry, sides in found.items()]
+    page.entries = sorted(entries, key=lambda entry: (entry.line, entry.side))
     return page
-
-
-def _consecutive_end(numbers: list[int], first: int, last: int) -> int:
-    """Return the end of the consecutive file rows that start at index `first` of one side."""
-    while first + 1 < last and numbers[first + 1] == numbers[first] + 1:
-        first += 1
-    return numbers[first] + 1

@@ -56,8 +56,8 @@ def edit_document(
 
     Existing entries are changed in place, or moved if their kind has changed. New ones go to the top of their section,
     the last of `put` first. `rename` maps the index of an entry in `parse_document` to its new id; `put` and `remove`
-    use the new ids, and apply to the first entry with an id. Entries that are split by a git conflict, and kinds
-    without a section, are ignored.
+    use the new ids, and apply to the first entry with an id. Kinds without a section are ignored, and a file with git
+    conflicts is not changed.
     """
     put_by_id = {header_id(entry.id): entry for entry in put if entry.kind in SECTION_HEADINGS}
     removed_ids = {header_id(id) for id in remove} - put_by_id.keys()
@@ -66,21 +66,21 @@ def edit_document(
     if put_by_id and not text.strip():
         text = MEMORIES_TEMPLATE.replace("\n", "\r\n" if "\r\n" in text else "\n")
     page = parse_page(text)
+    if page.has_conflict:
+        return mark + text
     for number, id in rename.items():
         page.rename(number, header_id(id))
     editor = _PageEditor(page, "\r" if 2 * text.count("\r\n") > text.count("\n") else "")
     first = {page.entries[number].id: number for number in reversed(range(len(page.entries)))}
     for id, entry in put_by_id.items():
         if id in first:
-            if first[id] not in page.split:
-                editor.put(page.spans[first[id]], page.entries[first[id]], entry)
+            editor.put(page.spans[first[id]], page.entries[first[id]], entry)
         elif id in page.without_text:
             editor.put(*page.without_text[id], entry)
         else:
             editor.insert(entry)
     for id in removed_ids & first.keys():
-        if first[id] not in page.split:
-            editor.remove(page.spans[first[id]])
+        editor.remove(page.spans[first[id]])
     return mark + editor.text()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ralph.memory.lifecycle.learnings import structured_content
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
@@ -25,8 +27,6 @@ def export_fields_v1(memory: Memory) -> dict[str, object]:
 
 def public_fields(memory: Memory) -> dict[str, object]:
     """Return all public fields of a memory, in the form an import reads."""
-    from ralph.memory.lifecycle.learnings import structured_content
-
     return {
         **export_fields_v1(memory),
         "success_rate": memory.success_rate,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 
 from ralph.core.markdown import TEXT
+from ralph.formats.checklist_md import has_checkboxes, read_checklist_md
 from ralph.formats.detection import is_task
 from ralph.formats.planned import ReadProblem, unify_newlines
+from ralph.formats.tasks_jsonl import read_tasks_jsonl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,13 +42,9 @@ def read_tasks(text: str, name: str) -> Reading:
     if not text.strip():
         return (), ()
     if not _JSON_FIRST.match(text):
-        from ralph.formats.checklist_md import has_checkboxes, read_checklist_md
-
         if has_checkboxes(text):
             return read_checklist_md(text)
         if not _JSON_SOMEWHERE.search(text):
             why = f"No tasks found in {name}: it has neither JSON lines nor a markdown checklist (`- [ ] title`)."
             return (), (ReadProblem(line=1, why=why),)
-    from ralph.formats.tasks_jsonl import read_tasks_jsonl
-
     return read_tasks_jsonl(text)

@@ -13,10 +13,12 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.core.files import write_atomically
 from ralph.core.records import Memory, MemoryEvent, MemoryState, now, record, replace
 from ralph.core.text import one_line
+from ralph.formats.bundle import write_bundle
 from ralph.formats.detection import FileSample
 from ralph.formats.planned import ReadProblem
 from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, detect_format, export_formats
-from ralph.formats.sources import BACKUP_EXTENSION
+from ralph.formats.sources import BACKUP_EXTENSION, find_sources
+from ralph.store.external import open_copy
 from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
 
 TYPE_CHECKING = False
@@ -140,8 +142,6 @@ class ImportExport:
         self, path: Path, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> list[ImportResult]:
         """Import a file, or every file of a directory that can be imported."""
-        from ralph.formats.sources import find_sources
-
         return [self._import_source(source, stage, force, format) for source in find_sources(path)]
 
     def _import_source(self, source: SourceFile, stage: bool, force: bool, format: str | None) -> ImportResult:
@@ -157,8 +157,6 @@ class ImportExport:
 
     def merge(self, path: Path) -> list[ImportResult]:
         """Import all memories of another project, or of anything else that can be imported."""
-        from ralph.store.external import open_copy
-
         if is_store(path):
             with open_copy(path) as other:
                 return [self.import_memories(other.memories.history.all_with_history(), str(path), STORE)]
@@ -193,7 +191,7 @@ class ImportExport:
             who=self._actor.kind, why=f"imported from {one_line(name, 100)}", id=self._change_id or change_id()
         )
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
-        held = 0
+        quarantined = 0
         unreadable = list(problems)
         for number, batch in enumerate(_batches(items, unreadable)):
             incoming = [(self._incoming(memory, stage, form), events) for memory, events in batch]
@@ -206,7 +204,7 @@ class ImportExport:
                 self._has_backup = bool(self._change_id)
             for one in self._memories.import_memories(incoming, change):
                 counts[one.what] += 1
-                held += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
+                quarantined += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
         if counts["added"] > IMPORT_BATCH:
             self._store.database.words.optimize(is_full=True)
         return ImportResult(
@@ -218,7 +216,7 @@ class ImportExport:
             known=counts["known"],
             again=counts["again"],
             refused=counts["refused"],
-            quarantined=held,
+            quarantined=quarantined,
             problems=tuple(unreadable),
             change_id=change.id if counts["added"] or counts["merged"] or counts["revived"] else "",
         )
@@ -243,19 +241,17 @@ class ImportExport:
         """Export the memories that match a filter, oldest first."""
         format = _writable_format(form)
         found = self._memory.list(filter, oldest=True)
-        kept = [one for one in found if format.can_express(one)]
-        exported = self.with_history(kept) if format.has_history else kept
-        written = format.write(exported, project=self._store.project_name, at=now())
+        exported = [one for one in found if format.can_express(one)]
+        items = self.with_history(exported) if format.has_history else exported
+        written = format.write(items, project=self._store.project_name, at=now())
         if format.is_directory:
             files: Iterable[tuple[str, Iterable[str]]] = ((name, [text]) for name, text in written)
         else:
             files = [("", [written] if isinstance(written, str) else written)]
-        return ExportResult(files=files, count=len(kept), left_out=len(found) - len(kept))
+        return ExportResult(files=files, count=len(exported), left_out=len(found) - len(exported))
 
     def bundle(self, memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]]) -> Iterator[str]:
         """Yield the lines of a bundle of memories with their history."""
-        from ralph.formats.bundle import write_bundle
-
         return write_bundle(memories, self._store.project_name, now())
 
     def with_history(self, memories: Iterable[Memory]) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:

@@ -7,7 +7,10 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
+from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
+from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.sync_state import SyncState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,18 +39,11 @@ class SyncResult:
 
 def files_fingerprint(store: Store, root: Path | str) -> str:
     """Return a fingerprint of the synced files of a working copy."""
-    from ralph.formats.sync.disk import SyncedFiles
-    from ralph.formats.sync.location import working_copy_id
-
     return SyncedFiles(store, root, working_copy_id(store, root)).fingerprint()
 
 
 def has_unwritten_files(store: Store, root: Path | str) -> bool:
     """Return whether the last sync failed to write a file."""
-    from ralph.formats.sync.disk import UNWRITTEN
-    from ralph.formats.sync.location import working_copy_id
-    from ralph.store.sync_state import SyncState
-
     return SyncState(store.scope, working_copy_id(store, root)).last_sync()[1] == UNWRITTEN
 
 
@@ -56,8 +52,6 @@ def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
 
     The value says whether the memory is held: it vanished from the files together with too many others to be deleted.
     """
-    from ralph.store.sync_state import SyncState
-
     # In a shared store, missing entries are normal: they are written with the next memory command.
     if store.has_multiple_checkouts:
         return {}
@@ -69,9 +63,6 @@ def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
 
 def sync(store: Store, root: Path | str) -> SyncResult:
     """Sync the files of a working copy with the store; problems are returned, never raised."""
-    from ralph.formats.sync.disk import SyncedFiles
-    from ralph.formats.sync.location import working_copy_id
-
     disk = SyncedFiles(store, root, working_copy_id(store, root))
     if not disk.is_stale():
         return SyncResult()

@@ -5,6 +5,19 @@ from __future__ import annotations
 import os
 
 from ralph.core.records import record
+from ralph.formats.imported import InvalidEntryError
+from ralph.formats.knowledge_md import parse_note
+from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
+from ralph.formats.memories_md import header_id
+from ralph.formats.sync.disk import (
+    KNOWLEDGE_DIR,
+    MEMORIES_PATH,
+    OLD_MEMORIES_PATH,
+    UnusableFileError,
+    memories_path,
+    read_text_bytes,
+)
+from ralph.formats.sync.three_way import is_suspicious_deletion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,70 +40,54 @@ class FileProblem:
 
 def check_memories_file(root: Path, stored: Stored) -> Iterator[FileProblem]:
     """Yield the problems of the markdown memories file."""
-    from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
-    from ralph.formats.memories_md import header_id
-    from ralph.formats.sync.disk import (
-        MEMORIES_PATH,
-        OLD_MEMORIES_PATH,
-        UnusableFileError,
-        memories_path,
-        read_text_bytes,
-    )
-    from ralph.formats.sync.three_way import is_suspicious_deletion
-
     name = memories_path(root)
     if (root / MEMORIES_PATH).exists() and (root / OLD_MEMORIES_PATH).exists():
-        says = f"{OLD_MEMORIES_PATH} is not synced, because {MEMORIES_PATH} exists too"
-        yield FileProblem(message=says, fix=f"run ralph memory import {OLD_MEMORIES_PATH}, then delete the file")
+        message = f"{OLD_MEMORIES_PATH} is not synced, because {MEMORIES_PATH} exists too"
+        yield FileProblem(message=message, fix=f"run ralph memory import {OLD_MEMORIES_PATH}, then delete the file")
     folder = (root / name).parent
     if os.path.lexists(folder) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-        says = f"cannot write {name}: {folder.name} is not a writable directory"
-        yield FileProblem(message=says, fix="replace it with a directory, or make it writable")
+        message = f"cannot write {name}: {folder.name} is not a writable directory"
+        yield FileProblem(message=message, fix="replace it with a directory, or make it writable")
         return
     if not os.path.lexists(root / name):
         return
     try:
         text = read_text_bytes(root, name).decode("utf-8", "replace")
     except UnusableFileError as error:
-        mend = "replace it with a readable text file, or delete it to have it created again"
-        yield FileProblem(message=str(error).removesuffix("."), fix=mend)
+        fix = "replace it with a readable text file, or delete it to have it created again"
+        yield FileProblem(message=str(error).removesuffix("."), fix=fix)
         return
     document = parse_document(text)
     present_ids = {*document.ids_without_text, *(entry.id for entry in document.entries)}
     known = stored(tuple(SECTION_HEADINGS))
     gone = [id for id in known if header_id(id) not in present_ids]
     if text.strip() and (is_suspicious_deletion(len(gone), len(known)) or any(known[id] for id in gone)):
-        says = f"{len(gone):,} memories are missing from {name}, too many for a deliberate deletion"
-        mend = "restore them with ralph memory init --force, or delete them with ralph memory delete ID"
-        yield FileProblem(message=says, fix=mend)
+        message = f"{len(gone):,} memories are missing from {name}, too many for a deliberate deletion"
+        fix = "restore them with ralph memory init --force, or delete them with ralph memory delete ID"
+        yield FileProblem(message=message, fix=fix)
     if document.has_conflict:
-        mend = "resolve them; until then the file is not written"
-        yield FileProblem(message=f"{name} has git conflict markers", fix=mend)
+        fix = "resolve them; until then the file is not written"
+        yield FileProblem(message=f"{name} has git conflict markers", fix=fix)
     for problem in document.problems:
-        mend = "fix the entry; Ralph does not change it"
-        yield FileProblem(message=f"{name}, line {problem.line}: {problem.why}", fix=mend)
+        fix = "fix the entry; Ralph does not change it"
+        yield FileProblem(message=f"{name}, line {problem.line}: {problem.why}", fix=fix)
 
 
 def check_knowledge_files(root: Path, stored: Stored) -> Iterator[FileProblem]:
     """Yield the problems of the knowledge files."""
-    from ralph.formats.imported import InvalidEntryError
-    from ralph.formats.knowledge_md import parse_note
-    from ralph.formats.sync.disk import KNOWLEDGE_DIR, UnusableFileError, read_text_bytes
-    from ralph.formats.sync.three_way import is_suspicious_deletion
-
     paths = sorted((root / KNOWLEDGE_DIR).glob("*.md"))
     known = stored(("knowledge",))
     gone = max(len(known) - len(paths), sum(known.values()))
     if (root / KNOWLEDGE_DIR).is_dir() and (is_suspicious_deletion(gone, len(known)) or any(known.values())):
-        says = f"{gone:,} entries have no file in {KNOWLEDGE_DIR}, too many for a deliberate deletion"
-        mend = "delete the directory to restore them, or delete them with ralph memory delete ID"
-        yield FileProblem(message=says, fix=mend)
+        message = f"{gone:,} entries have no file in {KNOWLEDGE_DIR}, too many for a deliberate deletion"
+        fix = "delete the directory to restore them, or delete them with ralph memory delete ID"
+        yield FileProblem(message=message, fix=fix)
     for path in paths:
         try:
             parse_note(read_text_bytes(root, KNOWLEDGE_DIR + path.name).decode("utf-8", "replace"))
         except UnusableFileError as error:
             yield FileProblem(message=str(error).removesuffix("."), fix="replace it with a text file", file=path.name)
         except InvalidEntryError as error:
-            says = f"skipped {KNOWLEDGE_DIR}{path.name}: {error}"
-            mend = "add front matter with a title and at least one tag"
-            yield FileProblem(message=says, fix=mend, file=path.name)
+            message = f"skipped {KNOWLEDGE_DIR}{path.name}: {error}"
+            fix = "add front matter with a title and at least one tag"
+            yield FileProblem(message=message, fix=fix, file=path.name)
