@@ -11,6 +11,7 @@ from functools import cached_property
 from stat import S_ISDIR, S_ISREG
 
 from ralph.core.records import Memory, MemoryState, record, replace, timestamp
+from ralph.core.tokenize import parse_string_list
 from ralph.memory.lifecycle.staleness import (
     ABSENT_MARK,
     FOLDER_MARK,
@@ -142,8 +143,6 @@ def _has_lost_file(memory: Memory, fresh: Memory) -> bool:
 
 
 def _file_references(row: Row) -> FileReferences:
-    from ralph.core.tokenize import parse_string_list
-
     true_at = max(row["created_at"], row["verified_at"] or "")
     return FileReferences(
         files=tuple(dict.fromkeys(parse_string_list(row["files"])[:MAX_FILES])),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from ralph.core.errors import ConfirmationRequiredError, UsageError
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from ralph.core.memory_types import MEMORY_KINDS, MEMORY_TYPES
 from ralph.core.records import timestamp
 from ralph.core.text import clean, one_line, sanitize
+from ralph.memory.lifecycle.confidence import needs_confirmation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,8 +79,6 @@ def check_type(text: str, used: Callable[[], Mapping[str, int]]) -> str:
 
 def check_removal(removed: int, total: int, yes: bool) -> None:
     """Raise `ConfirmationRequiredError` when so many memories would go that it may be a mistake."""
-    from ralph.memory.lifecycle.confidence import needs_confirmation
-
     if needs_confirmation(removed, total) and not yes:
         raise ConfirmationRequiredError(
             f"take {removed:,} of {total:,} memories out of use, more than a fifth", can_look=True
@@ -106,6 +107,4 @@ def parse_date(text: str) -> str:
 
 def days_ago(days: int) -> str:
     """Return the timestamp that many days ago."""
-    import time
-
     return timestamp(time.time() - min(days, MAX_DAYS) * DAY_SECONDS)

@@ -11,6 +11,7 @@ from ralph.core.limits import MAX_TAGS
 from ralph.core.records import replace
 from ralph.core.text import extract_title, find_paths
 from ralph.memory.lifecycle.confidence import merge_learning_text, union
+from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.memory.lifecycle.learnings import LEARNING_KINDS, structured_content
 
 TYPE_CHECKING = False
@@ -23,8 +24,6 @@ MIN_WORD_OVERLAP = 0.5
 
 def merge_imported(known: Memory, new: Memory) -> Memory | None:
     """Return the known memory updated from the imported one, or None if they only share an id."""
-    from ralph.memory.lifecycle.fingerprint import fingerprint
-
     is_same = fingerprint(known) == fingerprint(new) or _is_plain_text_copy(known, new)
     if not is_same and not _is_similar(known, new):
         return None

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from fnmatch import fnmatchcase
 
 from ralph.core.records import RecalledMemory
 from ralph.core.tokenize import search_terms
+from ralph.memory.capture.extract import classify_error
 from ralph.memory.lifecycle.confidence import current_confidence, days_between
 from ralph.memory.lifecycle.learnings import structured_content
 from ralph.memory.lifecycle.task_type import classify_objective
@@ -128,8 +130,6 @@ def _recency(memory: Memory, at: str) -> float:
 
 def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
     """Return whether an antipattern is about one of the errors: the same category, or most of its words."""
-    from ralph.memory.capture.extract import classify_error
-
     text = f"{memory.title} {memory.body}"
     words, category = _words(text), classify_error(text)[0]
     for error in errors:
@@ -201,8 +201,6 @@ def paths_overlap(refs: Iterable[str], paths: Iterable[str]) -> bool:
 
 
 def _paths_overlap(ref: str, path: str) -> bool:
-    from fnmatch import fnmatchcase
-
     if any(mark in ref for mark in "*?["):
         return len(ref) <= 300 and fnmatchcase(path, ref)
     ours, theirs = ref.removeprefix("./").rstrip("/"), path.removeprefix("./").rstrip("/")
