@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ralph.store import open_store
 from ralph.store.maintenance.backup import make_backup
 from ralph.store.maintenance.check import check_database, open_read_only
 from ralph.store.maintenance.recovery import recover_memories
-from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, restore
+from ralph.store.maintenance.restore import _prepared, _sqlite_lock, _swap, _write_lock, preview_restore, restore
 from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, damaged_rows
 from tests.store.make import (
@@ -377,11 +376,10 @@ def test_a_writer_that_queues_during_a_restore_is_refused(path: Path) -> None:
         other.close()
 
     is_open = threading.Event()
-    with _write_lock(path):
+    with _write_lock(path), _sqlite_lock(path):
         writer = threading.Thread(target=write)
         writer.start()
         is_open.wait()
-        time.sleep(0.2)  # it is in the queue now
         with _prepared(path, None) as (fresh, _):
             _swap(path, fresh)
     writer.join()

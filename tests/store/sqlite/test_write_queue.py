@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph.store.sqlite import write_queue
 from ralph.store.sqlite.write_queue import STALL_SECONDS, WriterQueue
 
 pytestmark = pytest.mark.sqlite
@@ -54,7 +55,7 @@ def in_line(queues: list[WriterQueue], order: list[int]) -> list[threading.Threa
     """Let each queue up after the one before it, and note when it has its turn."""
 
     def wait(number: int) -> None:
-        assert queues[number].acquire(10)
+        assert queues[number].acquire(60)
         order.append(number)
         queues[number].release()
 
@@ -65,14 +66,15 @@ def in_line(queues: list[WriterQueue], order: list[int]) -> list[threading.Threa
     return threads
 
 
-def test_who_came_first_goes_first(tmp_path: Path) -> None:
+def test_who_came_first_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_queue, "STALL_SECONDS", 60.0)  # however long it takes until all are waiting
     path = str(tmp_path / "ralph.db")
     first, queues, order = WriterQueue(path), [WriterQueue(path) for _ in range(12)], list[int]()
     assert first.acquire(1)
     threads = in_line(queues, order)
 
     first.release()
-    assert first.acquire(10)
+    assert first.acquire(60)
     order.append(-1)
     first.close()
     for thread in threads:
