@@ -531,10 +531,10 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
 
     agent = CommandAgent(AgentConfig(command=("sleep", "60")), watched.project.root)
 
-    summary = watched.run(agent, RunOptions(minutes=0.5 / 60))
+    summary = watched.run(agent, RunOptions(minutes=2 / 60))
 
     assert summary.ending is RunEnding.LIMIT_MINUTES
-    assert summary.seconds < 20
+    assert summary.seconds < 50
     attempt = watched.project.store.attempts.latest(1)[0]
     assert (attempt.outcome, attempt.reason) == (AttemptOutcome.INTERRUPTED, "the time limit was reached")
     assert watched.project.store.tasks.get(task.id).status is TaskStatus.PENDING
