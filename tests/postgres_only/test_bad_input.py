@@ -20,7 +20,6 @@ from ralph.core.errors import RalphError, StoreError, StoreUnavailableError
 from ralph.store import open_database, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.postgres import connection
-from ralph.store.postgres import driver as own
 from ralph.store.tasks import TaskDraft
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, Ran, one_sentence
@@ -173,7 +172,7 @@ def test_a_database_that_is_not_utf8_is_refused(tmp_path: Path, server: Server) 
 
 
 def test_an_old_server_is_refused(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "MIN_SERVER_VERSION", 99)
+    monkeypatch.setattr(connection, "MIN_SERVER_VERSION", 99)
 
     with pytest.raises(StoreError, match=r"is PostgreSQL 18\. Ralph needs 99 or newer\.$"):
         open_database(server.url("postgres"))
