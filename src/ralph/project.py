@@ -160,7 +160,7 @@ class Project:
         """Runs of the loop."""
         from ralph.loop.runs import RunService
 
-        return RunService(self.store, self.config, self.directory, self.stats)
+        return RunService(self.store, self.config, self.directory)
 
     @cached_property
     def prompts(self) -> PromptService:
@@ -191,7 +191,8 @@ class Project:
 
     def overview(self, most: int | None = None) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
-        return self._overview(most, problems=tuple(self.files.problems))
+        files: MemoryFiles | None = self.__dict__.get("files")  # nothing is wrong with files that were not looked at
+        return self._overview(most, problems=tuple(files.problems) if files else ())
 
     @property
     def projects(self) -> ProjectService:

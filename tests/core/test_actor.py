@@ -9,7 +9,7 @@ from ralph.core.actor import AGENT, PERSON, Actor, actor_from_environment
 from ralph.core.errors import UsageError
 
 SOURCE = Path(ralph.__file__).parent
-ENTRY_POINTS = {"cli/output.py", "cli/mcp.py", "integrations/hooks.py"}
+ENTRY_POINTS = {"__init__.py", "cli/output.py", "cli/mcp.py", "integrations/hooks.py"}
 
 
 def test_only_entry_points_find_out_who_is_asking() -> None:

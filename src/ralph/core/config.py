@@ -146,7 +146,8 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
 
     try:
         tree = yaml.safe_load(_read_text(directory, name))
-    except (yaml.YAMLError, OSError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, OSError, RecursionError, ValueError, LookupError, AttributeError) as error:
+        # PyYAML raises the last two for tagged scalars such as `!!int ""`.
         raise ConfigError(f"Cannot read {name}: {one_line(clean(str(error)))}.") from error
     if isinstance(tree, dict) and tree.get("memories") is not None:
         return {"memories": tree["memories"]}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ralph.core.records import TaskStatus, record
 from ralph.loop.strategy import next_step_text, strategy_name
 from ralph.loop.stuck import EscalationStep
-from ralph.loop.workers import dead_workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Run, Task, TaskMetrics
@@ -85,7 +84,7 @@ class OverviewService:
         totals = self._store.stats.totals()
         runs = self._store.runs.latest(1)
         running = attempts.running()
-        gone = dead_workers({one.worker for one in running if one.worker})
+        gone = _dead_workers(running)
         blocked = tasks.progress.with_status(TaskStatus.BLOCKED, most)
         given_up = tasks.progress.with_status(TaskStatus.FAILED, most)
         trouble, trouble_count = self._in_trouble(takes_model)
@@ -137,3 +136,11 @@ class OverviewService:
             model=plan.choice.model,
             model_reason=plan.choice.reason,
         )
+
+
+def _dead_workers(running: Sequence[Attempt]) -> set[str]:
+    if not running:
+        return set()
+    from ralph.loop.workers import dead_workers
+
+    return dead_workers({one.worker for one in running if one.worker})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ralph.core.config import apply_flags
 from ralph.core.errors import UsageError
 from ralph.core.paging import Page, ResultList
 from ralph.core.records import record
 from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_stored_options, stored_worker
-from ralph.loop.workers import dead_workers, is_worker_alive, worker_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +48,16 @@ class RunUpdate:
 class RunService:
     """The runs of one opened project."""
 
-    def __init__(self, store: Store, config: Config, root: str, stats: Stats) -> None:
+    def __init__(self, store: Store, config: Config, root: str) -> None:
         self._store = store
         self._config = config
         self._root = root
-        self._stats = stats
+
+    @cached_property
+    def _stats(self) -> Stats:
+        from ralph.loop.stats import Stats
+
+        return Stats(self._store)
 
     def start(
         self,
@@ -71,6 +77,7 @@ class RunService:
         from ralph.agents import open_agent
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
+        from ralph.loop.workers import worker_name
 
         options = options or RunOptions()
         if options.only:
@@ -184,6 +191,8 @@ class RunService:
 
     def _is_active(self, run: Run) -> bool:
         """Return whether a worker is busy with a run or waits for tasks in it."""
+        from ralph.loop.workers import dead_workers, is_worker_alive
+
         if is_worker_alive(stored_worker(run.options)):
             return True
         # A worker that vanished on another machine keeps its task until its lease ends.

@@ -118,7 +118,7 @@ class ImportExport:
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> ImportResult:
         """Import the text of a file, whatever it contains: memories, learnings, tasks, or the state of a loop."""
-        found = FORMATS[format] if format else detect_format(text, name)
+        found = _import_format(format) if format else detect_format(text, name)
         if found is None:
             why = f"No memories found in {name}." if text.strip("\ufeff \t\r\n") else f"{name} is empty."
             return ImportResult(name=name, format=UNKNOWN_FORMAT, problems=(ReadProblem(line=1, why=why),))
@@ -343,3 +343,9 @@ def _batches(
             unreadable.append(item)
     if batch:
         yield batch
+
+
+def _import_format(name: str) -> FileFormat:
+    if name not in FORMATS:
+        raise UsageError(f"Unknown format: {name!r}. Use one of: {', '.join(FORMATS)}.", code="unknown-format")
+    return FORMATS[name]

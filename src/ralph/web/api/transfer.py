@@ -26,14 +26,44 @@ MAX_IMPORT_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
 
 
+class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
+    """Memory in the published export format; fields beyond version 1 are omitted if empty."""
+
+    id: str
+    type: str
+    title: str
+    content: str
+    confidence: float
+    tags: tuple[str, ...]
+    file_refs: tuple[str, ...]
+    created_by_hat: str | None
+    source: str
+    use_count: int
+    created_at: str | None = None
+    updated_at: str | None = None
+    last_used_at: str | None = None
+    verified_at: str | None = None
+    validated_at: str | None = None
+    success_rate: float | None = None
+    support: int | None = None
+    """Number of times it was learned, if more than once."""
+    task_type: str | None = None
+    feature: str | None = None
+    structured_content: Any = None
+    source_loops: tuple[str, ...] | None = None
+    state: str | None = None
+    """State; omitted if active."""
+    state_reason: str | None = None
+    superseded_by: str | None = None
+
+
 class MemoryExport(Struct):
     """Memories in the published export format, version 1."""
 
     version: int
     project: str
     exported_at: str
-    memories: list[dict[str, Any]]
-    """Memories with the fields of docs/formats.md."""
+    memories: list[ExportedMemory]
 
 
 class MemoryImportRequest(RequestBody):
