@@ -170,7 +170,7 @@ def test_the_command_tells_the_story_in_time_and_leaves_nothing_behind(tmp_path:
     fees = next(line for line in lines if "Ask billing.clock for today" in line and "recalled" in line)
     assert "Round money half up" in fees
     assert "learned   Round money half up" in told.stdout
-    assert "With memory: 8 attempts instead of 13 (38 % fewer)" in told.stdout
+    assert "With memory: 8 attempts instead of 13 (38% fewer)" in told.stdout
     assert "-C demo/with-memory journal list" in lines[-2]
 
 

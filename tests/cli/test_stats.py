@@ -290,7 +290,7 @@ def test_bars_are_as_long_as_their_values(here: Path, ralph: Ralph) -> None:
     rows = [line for line in ralph("runs", "--chart").out.splitlines() if "█" in line]
 
     assert len(rows) == 2
-    assert all(row.count("█") == 80 - len("run-00000000  100 %") for row in rows)
+    assert all(row.count("█") == 80 - len("run-00000000  100%") for row in rows)
 
 
 def test_in_a_terminal_a_chart_comes_by_itself_and_nothing_is_wider(here: Path) -> None:

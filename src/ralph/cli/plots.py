@@ -103,7 +103,7 @@ _TITLES = {
     "runs": "Success rate by run",
     "models": "Cost by model",
     "memory": "Active memories and their confidence",
-    "lift": "Memory impact, with 95 % intervals",
+    "lift": "Memory impact, with 95% intervals",
 }
 
 
@@ -137,7 +137,7 @@ def _runs(axes: Axes, runs: Sequence[RunStats]) -> None:
         axes.annotate(note, (position, rate), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=8)
     axes.set_ylim(0, 110)
     axes.set_yticks(range(0, 101, 20))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")
     axes.set_xlim(-0.6, max(len(shown) - 0.4, 3.6))
     axes.set_xticks(
         list(positions), [run.id.removeprefix("run-") for run in shown], rotation=45, ha="right", fontsize=8
@@ -164,7 +164,7 @@ def _models(axes: Axes, models: Sequence[ModelStats]) -> None:
 def _model_label(model: ModelStats) -> str:
     name = truncate(printable(model.model or "agent default"), MAX_NAME_LENGTH)
     ended = model.done + model.failed
-    return f"{name}\n{100 * (model.success_rate or 0.0):.0f} % of {ended:,} done" if ended else name
+    return f"{name}\n{100 * (model.success_rate or 0.0):.0f}% of {ended:,} done" if ended else name
 
 
 def _memory(axes: Axes, memory: MemoryStats) -> None:

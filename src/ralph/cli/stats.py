@@ -238,7 +238,7 @@ def _lift(stats: Stats, args: argparse.Namespace) -> None:
         if lift.measures and should_draw(args.chart):
             success = lift.measures[0]
             lines = interval_chart(success.low, success.difference, success.high)
-            _chart("Success rate: change with memory, in percentage points (95 % interval)", lines)
+            _chart("Success rate: change with memory, in percentage points (95% interval)", lines)
     _plot(args, lift=lift)
 
 
@@ -250,8 +250,8 @@ def _print_lift(lift: Lift) -> None:
             ("done tasks", *(f"{arm.done:,}" for arm in arms), "", ""),
             *(_measure_row(measure) for measure in lift.measures),
         ]
-        headings = ("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL")
-        print_table(headings, rows, droppable=("95 % INTERVAL",))
+        headings = ("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95% INTERVAL")
+        print_table(headings, rows, droppable=("95% INTERVAL",))
         print()
     print(wrap_line(lift.says))
     if lift.shown_says:
@@ -261,7 +261,7 @@ def _print_lift(lift: Lift) -> None:
 def _measure_row(measure: Measure) -> tuple[object, ...]:
     format_value = _VALUE_FORMATS[measure.unit]
     format_difference = (lambda value: f"{value:.1f}") if measure.unit == "%" else format_value
-    suffix = " points" if measure.unit == "%" else f" ({measure.percent:+.0f} %)"
+    suffix = " points" if measure.unit == "%" else f" ({measure.percent:+.0f}%)"
     interval = f"{_signed(measure.low, format_difference)} to {_signed(measure.high, format_difference)}"
     return (
         measure.name,
@@ -277,7 +277,7 @@ def _signed(value: float, format_value: Callable[[float], str]) -> str:
 
 
 _VALUE_FORMATS: dict[str, Callable[[float], str]] = {
-    "%": lambda value: f"{value:.1f} %",
+    "%": lambda value: f"{value:.1f}%",
     "attempts": lambda value: f"{value:.2f}",
     "tokens": lambda value: f"{value:,.0f}",
     "usd": lambda value: f"${value:,.3f}",
@@ -350,7 +350,7 @@ def _summarize_memory(memory: MemoryStats) -> str:
 
 
 def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.0f} %"
+    return "-" if rate is None else f"{100 * rate:.0f}%"
 
 
 def _money(usd: float | None) -> str:

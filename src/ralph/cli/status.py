@@ -50,7 +50,7 @@ def _print(overview: Overview, config: Config) -> None:
     )
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
     ended = overview.done + overview.failed
-    rate = f", {100 * overview.done / ended:.0f} % done" if ended else ""
+    rate = f", {100 * overview.done / ended:.0f}% done" if ended else ""
     cost = f", {format_usd(overview.cost_usd)}" if overview.cost_usd else ""
     print(f"Attempts  {overview.attempts}{rate}, {format_duration(overview.seconds)}{cost}")
     print(f"Memories  {overview.memories}")

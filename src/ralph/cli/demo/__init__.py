@@ -217,7 +217,7 @@ def conclusion(result: DemoResult) -> list[str]:
 
 def _change(before: float, after: float, less: str) -> str:
     percent = round(100 * (after - before) / before) if before else 0
-    return f"{abs(percent)} % {less if percent <= 0 else 'more'}"
+    return f"{abs(percent)}% {less if percent <= 0 else 'more'}"
 
 
 def _program() -> str:
