@@ -1,4 +1,4 @@
-"""Who is asking: a person, or an agent in its session."""
+"""The actor on whose behalf a project is opened: a person, or an agent in its session."""
 
 from __future__ import annotations
 

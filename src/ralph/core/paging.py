@@ -21,25 +21,12 @@ class Page:
     """Cursor to continue from: `next` of the previous page."""
 
 
-if TYPE_CHECKING:
+class ResultList(list["T"]):
+    """Items of a listing, with the cursor of the next page."""
 
-    class ResultList(list[T]):
-        """Items of a listing, with the cursor of the next page."""
-
-        next: Any
-
-        def __init__(self, items: Iterable[T] = (), next: Any = None) -> None: ...
-
-else:
-
-    class ResultList(list):
-        """Items of a listing, with the cursor of the next page."""
-
-        __slots__ = ("next",)
-
-        def __init__(self, items=(), next=None):
-            super().__init__(items)
-            self.next = next
+    def __init__(self, items: Iterable[T] = (), next: Any = None) -> None:
+        super().__init__(items)
+        self.next = next
 
 
 def paged(found: Sequence[tuple[T, Any]], page: Page | None) -> ResultList[T]:

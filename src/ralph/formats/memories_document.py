@@ -72,7 +72,7 @@ def parse_document(text: str) -> MemoriesDocument:
 # --- from text to rows ---------------------------------------------------------------
 
 
-class Page:
+class ParsedPage:
     """The rows of a text, and the entries and sections in them."""
 
     def __init__(self, rows: list[str], visible: list[str]) -> None:
@@ -91,13 +91,13 @@ class Page:
         self.has_conflict = False
 
     def rename(self, number: int, id: str) -> None:
-        """Give an entry another id."""
+        """Assign another id to an entry."""
         entry, row = self.entries[number], self.spans[number][0]
         self.rows[row] = self.rows[row].replace(entry.id, id, 1)
         self.entries[number] = replace(entry, id=id)
 
 
-def parse_page(text: str) -> Page:
+def parse_page(text: str) -> ParsedPage:
     """Parse the text of a file."""
     rows = text.split("\n")
     visible = [row.removesuffix("\r") for row in rows] if "\r" in text else rows.copy()
@@ -110,10 +110,10 @@ def parse_page(text: str) -> Page:
     return _parse_rows(rows, visible, has_code)
 
 
-def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> Page:
+def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> ParsedPage:
     if has_code:
         visible, _ = blank_code_blocks(visible)
-    page = Page(rows, visible)
+    page = ParsedPage(rows, visible)
     kind = DEFAULT_KIND
     heading_rows = [row for row, text in enumerate(visible) if text[:1] == "#" and _HEADING.match(text)]
     for span in pairwise([*heading_rows, len(rows)]):
@@ -229,9 +229,9 @@ def _sides(rows: list[str]) -> list[str | None]:
     return sides
 
 
-def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None], has_code: bool) -> Page:
+def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None], has_code: bool) -> ParsedPage:
     """Parse each side of the conflicts as if it were the whole file; the result has no spans and cannot be edited."""
-    page = Page(rows, visible)
+    page = ParsedPage(rows, visible)
     page.has_conflict = True
     found: dict[MarkdownEntry, list[str]] = {}
     for side in ("ours", "theirs"):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
-    from ralph.formats.memories_document import Page, Span
+    from ralph.formats.memories_document import ParsedPage, Span
 
 MEMORIES_TEMPLATE = "# Memories\n" + "".join(f"\n## {name}\n" for name in SECTION_HEADINGS.values())
 
@@ -194,7 +194,7 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 class _PageEditor:
     """Edits of a page, collected and then applied in one pass."""
 
-    def __init__(self, page: Page, carriage_return: str) -> None:
+    def __init__(self, page: ParsedPage, carriage_return: str) -> None:
         self._page = page
         self._carriage_return = carriage_return
         """Carriage return before the newline of every row, or empty."""
