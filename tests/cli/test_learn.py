@@ -50,7 +50,7 @@ def stage(here: Path, body: str, **fields: Any) -> str:
         "updated_at": now(),
     }
     with Project.open(here) as project:
-        memory = Memory(id="", body=body, **settings | fields)
+        memory = Memory(id="", content=body, **settings | fields)
         return project.store.memories.insert_unchecked(memory, ChangeInfo(who="ralph", why="extracted")).id
 
 

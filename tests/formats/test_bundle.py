@@ -35,8 +35,8 @@ FULL = Memory(
     id="mem-1767225600-0a1b",
     kind="strategy",
     title="Test first — immer ✓",
-    body="Write the test first.\n\n  Then the code.",
-    content='{"description":"Test first","iterations":3}',
+    content="Write the test first.\n\n  Then the code.",
+    structured_content='{"description":"Test first","iterations":3}',
     tags=("tests", "größe"),
     files=("src/app.py", "tests/*_test.py"),
     feature="f-00ff00",
@@ -183,7 +183,7 @@ def test_missing_fields_are_as_in_a_new_memory() -> None:
     memory = one()
 
     assert memory == Memory(
-        id="", kind="pattern", title="Tabs break it", body="Tabs break it.", created_at=AT, updated_at=AT
+        id="", kind="pattern", title="Tabs break it", content="Tabs break it.", created_at=AT, updated_at=AT
     )
 
 
@@ -407,7 +407,7 @@ def test_secrets_and_invisible_characters_do_not_come_in() -> None:
         trust="dropped",  # a field of older versions
     )
 
-    assert (memory.title, memory.body, memory.tags, memory.hat) == (
+    assert (memory.title, memory.content, memory.tags, memory.hat) == (
         "The key",
         "It is [redacted].",
         ("ab", "ok"),
@@ -425,7 +425,7 @@ def test_no_lines_make_the_reader_fail(lines: list[str]) -> None:
 
 def many(count: int) -> Iterator[tuple[Memory, tuple[MemoryEvent, ...]]]:
     for number in range(count):
-        yield replace(FULL, id=f"mem-{number}", body=f"Rule {number}: write the test first."), ()
+        yield replace(FULL, id=f"mem-{number}", content=f"Rule {number}: write the test first."), ()
 
 
 def test_a_large_bundle_passes_through_without_being_held() -> None:
