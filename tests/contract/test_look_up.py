@@ -212,7 +212,7 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"title": "Zebra"}, {"body": "A zebra."}, {"tags": ("zebra",)}, {"files": ("src/zebra.py",)}],
+    [{"title": "Zebra"}, {"content": "A zebra."}, {"tags": ("zebra",)}, {"files": ("src/zebra.py",)}],
     ids=["title", "text", "tags", "files"],
 )
 def test_the_index_follows_a_change_of_one_part_alone(store: Store, change: dict[str, object]) -> None:

@@ -69,7 +69,7 @@ def test_equal_learnings_of_many_loops_are_one_with_all_its_loops(store: Store) 
     content = json.dumps({"description": "Test-driven development approach", "effectiveness": 1, "iterations": 2})
     for n in range(200):
         learning = a_memory(
-            "TDD", "TDD", kind="strategy", content=content, task_type="test-fix", origin_loops=(f"l{n}",)
+            "TDD", "TDD", kind="strategy", structured_content=content, task_type="test-fix", origin_loops=(f"l{n}",)
         )
         remember(store, learning)
 
@@ -81,7 +81,9 @@ def test_equal_learnings_of_many_loops_are_one_with_all_its_loops(store: Store) 
 
 def test_the_same_loop_extracted_again_changes_nothing(store: Store) -> None:
     content = json.dumps({"description": "TDD", "effectiveness": 1, "iterations": 2})
-    learning = a_memory("TDD", "TDD", kind="strategy", content=content, task_type="test-fix", origin_loops=("l1",))
+    learning = a_memory(
+        "TDD", "TDD", kind="strategy", structured_content=content, task_type="test-fix", origin_loops=("l1",)
+    )
     first = remember(store, learning)
 
     again = store.memories.add(replace(learning, id=""), T)

@@ -105,7 +105,7 @@ TAGS = st.lists(st.sampled_from(["x", "Parser tools", "größe"]), max_size=2)
 STEPS = st.one_of(
     st.tuples(st.just("add"), TEXTS, TEXTS, FILES, TAGS),
     st.tuples(st.just("edit"), st.integers(0, 9), TEXTS, FILES, TAGS),
-    st.tuples(st.just("change"), st.integers(0, 9), st.sampled_from(["title", "body"]), TEXTS),
+    st.tuples(st.just("change"), st.integers(0, 9), st.sampled_from(["title", "content"]), TEXTS),
     st.tuples(st.just("change"), st.integers(0, 9), st.just("tags"), TAGS.map(tuple)),
     st.tuples(st.just("change"), st.integers(0, 9), st.just("files"), FILES.map(tuple)),
     st.tuples(st.just("delete"), st.integers(0, 9)),

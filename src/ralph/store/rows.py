@@ -23,7 +23,7 @@ _decode = json.JSONDecoder().decode
 
 
 def to_record(kind: type[R], row: Mapping[str, Any], convert: Converters, columns: Mapping[str, str] = {}) -> R:
-    """Return the record in a row. NULL becomes None; `columns` names the columns of fields that are called otherwise."""
+    """Return the record in a row. NULL becomes None; `columns` names those of fields that are called otherwise."""
     try:
         fields = {name: row[columns.get(name, name)] for name in kind.__slots__}  # type: ignore[attr-defined]
         for name, reader in convert.items():

@@ -149,7 +149,7 @@ def test_a_structured_learning_is_put_together_and_worded_anew() -> None:
         kind="strategy",
         task_type="feature",
         success_rate=1.0,
-        content='{"description":"Small steps","effectiveness":1,"iterations":2}',
+        structured_content='{"description":"Small steps","effectiveness":1,"iterations":2}',
     )
     new = replace(
         known, success_rate=0.5, structured_content='{"description":"Small steps","effectiveness":0.5,"iterations":2}'
@@ -166,7 +166,7 @@ def test_a_structured_learning_is_put_together_and_worded_anew() -> None:
 
 def test_estimates_get_surer_with_every_loop() -> None:
     content = '{"avgIterationTime":1000,"totalIterations":1,"complexity":"low","successRate":1}'
-    estimate = born(kind="estimate", task_type="feature", confidence=0.2, content=content)
+    estimate = born(kind="estimate", task_type="feature", confidence=0.2, structured_content=content)
 
     twice = reinforce(estimate, estimate, day(1))
     often = twice
@@ -178,9 +178,9 @@ def test_estimates_get_surer_with_every_loop() -> None:
 
 
 def test_content_that_is_no_json_changes_nothing() -> None:
-    known = born(kind="strategy", content="broken")
+    known = born(kind="strategy", structured_content="broken")
 
-    again = reinforce(known, born(kind="strategy", content="{"), day(1))
+    again = reinforce(known, born(kind="strategy", structured_content="{"), day(1))
 
     assert (again.structured_content, again.content) == ("broken", known.content)
 

@@ -20,7 +20,7 @@ STRATEGY = a_memory(
     "Tests first",
     "Tests first. Over 3 iterations.",
     kind="strategy",
-    content='{"description":"Tests first","iterations":3}',
+    structured_content='{"description":"Tests first","iterations":3}',
     tags=("tests",),
     files=("src/app.py",),
     origin_loops=("loop-1",),
@@ -168,5 +168,5 @@ def test_bringing_it_again_changes_nothing_and_nothing_is_emptied(known: Memory,
 
     if after is not None:
         assert merge_imported(after, new) == after
-        for name in ("body", "content", "tags", "origin_loops"):
+        for name in ("content", "structured_content", "tags", "origin_loops"):
             assert getattr(after, name) or not getattr(known, name)
