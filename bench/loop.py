@@ -97,7 +97,7 @@ def fill(store: Store) -> None:
                 id=f"mem-{n}-0000",
                 kind="knowledge",
                 title=f"{words(chance, 5)} {n}",
-                body=words(chance, 60),
+                content=words(chance, 60),
                 tags=(f"w{n % 300}ord",),
                 created_at=at,
                 updated_at=at,

@@ -41,7 +41,7 @@ def memories(count: int, first: int = 0, kind: str = "pitfall") -> list[Memory]:
             id=f"mem-{first + n}-bench",
             kind=kind,
             title=words(chance, 6),
-            body=f"{words(chance, 20)} {first + n}",
+            content=f"{words(chance, 20)} {first + n}",
             tags=(words(chance, 1), words(chance, 1)),
             source=MemorySource.IMPORTED,
             created_at=at,
@@ -74,7 +74,7 @@ class Raw:
 
     def insert(self, some: list[Memory], *, together: bool) -> None:
         """Insert rows, all in one transaction or each in its own."""
-        rows = [(one.id, one.kind, one.title, one.body, " ".join(one.tags), "") for one in some]
+        rows = [(one.id, one.kind, one.title, one.content, " ".join(one.tags), "") for one in some]
         batches = [rows] if together else [[row] for row in rows]
         for batch in batches:
             self._connection.execute("BEGIN IMMEDIATE")

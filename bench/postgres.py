@@ -88,7 +88,7 @@ def _fill_bare(connection: psycopg.Connection[tuple[object, ...]]) -> None:
         cursor.executemany(
             "INSERT INTO bare VALUES (%s, to_tsvector('english', %s))",
             [
-                (number, " ".join((one.title, one.body, *one.tags, *one.files)))
+                (number, " ".join((one.title, one.content, *one.tags, *one.files)))
                 for number, one in enumerate(memories(0, MANY))
             ],
         )

@@ -113,7 +113,7 @@ class Texts:
             id=f"mem-{number}-bench",
             kind="knowledge" if is_knowledge else chance.choice(SIGNAL_TYPES),
             title=f"Topic {number}" if is_knowledge else self.words(chance.randint(4, 10)),
-            body=self.words(chance.randint(20, 120)) + link,
+            content=self.words(chance.randint(20, 120)) + link,
             tags=tuple(dict.fromkeys(chance.choices(_CONTENT_WORDS[:500], k=chance.randint(0, 3)))),
             files=self.paths(chance.randint(0, 3)),
             source=MemorySource.AUTOMATIC,
@@ -148,7 +148,7 @@ def fill(project: Project, first: int, end: int) -> int:
     for start in range(first, end, BATCH):
         some = list(memories(start, min(start + BATCH, end)))
         project.store.memories.insert_all_unchecked(some, BENCH)
-        size += sum(len(" ".join((one.title, one.body, *one.tags, *one.files)).encode()) for one in some)
+        size += sum(len(" ".join((one.title, one.content, *one.tags, *one.files)).encode()) for one in some)
     return size
 
 
@@ -165,7 +165,7 @@ class Bare:
                 tokenize = 'porter unicode61 remove_diacritics 2');
             """
         )
-        rows = ((one.title, one.body, " ".join(one.tags), " ".join(one.files)) for one in memories(0, end))
+        rows = ((one.title, one.content, " ".join(one.tags), " ".join(one.files)) for one in memories(0, end))
         with self._connection:
             self._connection.executemany("INSERT INTO m (title, body, tags, files) VALUES (?, ?, ?, ?)", rows)
             self._connection.execute("INSERT INTO f (f) VALUES ('rebuild')")

@@ -53,7 +53,7 @@ def set_up_project(directory: Path) -> None:
 
 
 def a_memory(title: str, body: str = "", **fields: object) -> Memory:
-    memory = Memory(id="mem-1-0000", kind="knowledge", title=title, body=body, created_at=now(), updated_at=now())
+    memory = Memory(id="mem-1-0000", kind="knowledge", title=title, content=body, created_at=now(), updated_at=now())
     return replace(memory, **fields)
 
 

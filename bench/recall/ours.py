@@ -40,7 +40,7 @@ class Ralph:
                     id=memory["id"],
                     kind="fix",
                     title=memory["title"],
-                    body=memory["content"],
+                    content=memory["content"],
                     tags=tuple(memory["tags"]),
                     files=tuple(memory["file_refs"]),
                     source=MemorySource.EXPLICIT,

@@ -377,7 +377,7 @@ class _Story:
                 id="",
                 kind=kind,
                 title=title,
-                body=body,
+                content=body,
                 tags=tuple(tags.split(",")),
                 source=MemorySource.AUTOMATIC,
                 state=MemoryState.STAGED,

@@ -53,7 +53,7 @@ def fill(project: Project) -> None:
         id="",
         kind="pitfall",
         title=ALL,
-        body=ALL,
+        content=ALL,
         state=MemoryState.STAGED,
         state_reason=ALL,
         created_at=now(),

@@ -58,7 +58,7 @@ def test_a_memory_is_added_found_edited_deleted_and_brought_back(worked_on: Serv
     undo(page)
     expect(page.get_by_role("button", name="Delete")).to_be_visible()
     with Project.open(worked_on.root) as project:
-        assert project.memory.show(page.url.rpartition("/")[2]).memory.body == SAID
+        assert project.memory.show(page.url.rpartition("/")[2]).memory.content == SAID
 
 
 def test_what_was_just_added_can_be_taken_back(worked_on: ServedApart, open_page: Open) -> None:

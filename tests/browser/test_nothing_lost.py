@@ -27,7 +27,7 @@ def events(server: ServedApart, id: str) -> list[str]:
 
 def content(server: ServedApart, id: str) -> str:
     with Project.open(server.root) as project:
-        return project.memory.show(id).memory.body
+        return project.memory.show(id).memory.content
 
 
 def save(page: Page, text: str) -> None:

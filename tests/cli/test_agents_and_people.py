@@ -44,7 +44,7 @@ def states(here: Path) -> dict[str, MemoryState]:
     from ralph.store.memory_queries import MemoryFilter
 
     with Project.open(here) as project:
-        return {one.body: one.state for one in project.store.memories.find(MemoryFilter(states=tuple(MemoryState)))}
+        return {one.content: one.state for one in project.store.memories.find(MemoryFilter(states=tuple(MemoryState)))}
 
 
 def test_what_an_agent_imports_waits_for_a_person(here: Path, ralph: Ralph, session: None) -> None:

@@ -100,8 +100,8 @@ def test_a_later_run_gets_it_right_at_once_with_what_the_first_run_learned(story
     assert vat.outcome is fees.outcome is AttemptOutcome.DONE
     assert money.id in vat.shown
     assert {money.id, clock.id} <= set(fees.shown)
-    assert money.body in story.prompts[WITH, "fees", 1]
-    assert clock.body in story.prompts[WITH, "fees", 1]
+    assert money.content in story.prompts[WITH, "fees", 1]
+    assert clock.content in story.prompts[WITH, "fees", 1]
 
 
 def test_without_memory_no_prompt_tells_of_what_came_before(story: Story) -> None:

@@ -34,7 +34,7 @@ def stage(here: Path, body: str) -> None:
     with Project.open(here) as project:
         at = now()
         memory = Memory(
-            id="", kind="pitfall", title=body, body=body, state=MemoryState.STAGED, created_at=at, updated_at=at
+            id="", kind="pitfall", title=body, content=body, state=MemoryState.STAGED, created_at=at, updated_at=at
         )
         project.store.memories.insert_unchecked(memory, ChangeInfo(who="ralph", why="extracted"))
 

@@ -50,7 +50,7 @@ def stage(here: Path, body: str, **fields: Any) -> str:
         "updated_at": now(),
     }
     with Project.open(here) as project:
-        memory = Memory(id="", body=body, **settings | fields)
+        memory = Memory(id="", content=body, **settings | fields)
         return project.store.memories.insert_unchecked(memory, ChangeInfo(who="ralph", why="extracted")).id
 
 
@@ -178,7 +178,7 @@ def test_a_task_shows_the_estimate_of_its_type_and_difficulty(here: Path, ralph:
             f"{complexity} {confidence}",
             kind="estimate",
             task_type="refactor",
-            content=json.dumps({"complexity": complexity}),
+            structured_content=json.dumps({"complexity": complexity}),
             confidence=confidence,
             state=MemoryState.ACTIVE,
         )
@@ -197,14 +197,18 @@ def test_a_task_shows_the_estimate_of_its_type_and_difficulty(here: Path, ralph:
 
 def test_an_estimate_that_waits_says_what_for(here: Path, ralph: Ralph) -> None:
     content = '{"factor": "x", "recommendedIterations": 3, "averageTimePerIteration": 60, "sampleSize": 1}'
-    stage(here, "Tests take 3 iterations", kind="estimate", content=content, task_type="bugfix", confidence=0.2)
+    stage(
+        here, "Tests take 3 iterations", kind="estimate", structured_content=content, task_type="bugfix", confidence=0.2
+    )
 
     assert "needs more iterations" in ralph("list").out
 
 
 def test_learnings_are_checked_and_promoted(here: Path, ralph: Ralph) -> None:
     good = stage(here, "Good one")
-    weak = stage(here, "Weak one", kind="strategy", content='{"approach": "x"}', task_type="general", confidence=0.1)
+    weak = stage(
+        here, "Weak one", kind="strategy", structured_content='{"approach": "x"}', task_type="general", confidence=0.1
+    )
 
     early = ralph("promote")
     checked = ralph("validate")

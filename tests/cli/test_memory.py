@@ -744,7 +744,7 @@ def filled(here: Path) -> Path:
 
 def contents(root: Path, kinds: tuple[str, ...] = ()) -> set[tuple[object, ...]]:
     with Project.open(root) as project:
-        return {(m.kind, m.title, m.body, m.tags) for m in project.memory.list(MemoryFilter(kinds=kinds))}
+        return {(m.kind, m.title, m.content, m.tags) for m in project.memory.list(MemoryFilter(kinds=kinds))}
 
 
 @pytest.mark.parametrize(
@@ -784,13 +784,13 @@ def test_staged_learnings_are_exported_and_imported(filled: Path, tmp_path: Path
     with Project.open(filled) as project:
         for memory in project.memory.list(MemoryFilter(kinds=("strategy", "estimate"))):
             project.store.memories.update(memory.id, "x", _person(), state="staged", validated_at=None)
-        staged = {one.body for one in project.learnings.list()}
+        staged = {one.content for one in project.learnings.list()}
 
     ran = ralph("import", at=there, given=ralph("export", "--format", "staging").out)
 
     assert ran.code == 0, ran.err
     with Project.open(there) as project:
-        assert {one.body for one in project.learnings.list()} == staged
+        assert {one.content for one in project.learnings.list()} == staged
     assert staged
 
 

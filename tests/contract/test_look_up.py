@@ -106,7 +106,7 @@ def test_a_row_comes_with_the_words_it_is_found_by(store: Store) -> None:
     (row,) = store.memories.index.search_words({"parser": 1.0}, 5).rows
 
     assert row["id"] == kept.id
-    assert (row["title_words"], row["body_words"]) == (" ".join(tokenize(kept.title)), " ".join(tokenize(kept.body)))
+    assert (row["title_words"], row["body_words"]) == (" ".join(tokenize(kept.title)), " ".join(tokenize(kept.content)))
     assert (row["tag_words"], row["path_words"].split()[-1]) == ("lex", "parse.py")
     assert store.memories.index.rows_with_words([row["seq"], 9_999]) == [row]
     assert store.memories.index.rows_with_words([]) == []
@@ -194,7 +194,7 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
 
     kept = remember(store, a_memory("Style", "Use tabs.", files=("Makefile",), tags=("lint",)))
     added = found()
-    store.memories.update(kept.id, "edited", T, body="Use spaces.", files=(".editorconfig",), tags=())
+    store.memories.update(kept.id, "edited", T, content="Use spaces.", files=(".editorconfig",), tags=())
     edited = found()
     store.memories.undo(kept.id, T)
     undone = found()
@@ -212,7 +212,7 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"title": "Zebra"}, {"body": "A zebra."}, {"tags": ("zebra",)}, {"files": ("src/zebra.py",)}],
+    [{"title": "Zebra"}, {"content": "A zebra."}, {"tags": ("zebra",)}, {"files": ("src/zebra.py",)}],
     ids=["title", "text", "tags", "files"],
 )
 def test_the_index_follows_a_change_of_one_part_alone(store: Store, change: dict[str, object]) -> None:
@@ -227,7 +227,7 @@ def test_the_index_follows_a_change_of_one_part_alone(store: Store, change: dict
 def test_what_stands_for_others_is_found_by_its_new_words_and_they_are_not(store: Store) -> None:
     kept = remember(store, a_memory("Tabs", "Use tabs."))
     other = remember(store, a_memory("Indent", "Indent with a zebra."))
-    merged = replace(kept, body="Use tabs to indent, says the zebra.")
+    merged = replace(kept, content="Use tabs to indent, says the zebra.")
 
     store.memories.consolidate(kept, merged, [other], T)
 

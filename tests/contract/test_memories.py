@@ -69,19 +69,21 @@ def test_equal_learnings_of_many_loops_are_one_with_all_its_loops(store: Store) 
     content = json.dumps({"description": "Test-driven development approach", "effectiveness": 1, "iterations": 2})
     for n in range(200):
         learning = a_memory(
-            "TDD", "TDD", kind="strategy", content=content, task_type="test-fix", origin_loops=(f"l{n}",)
+            "TDD", "TDD", kind="strategy", structured_content=content, task_type="test-fix", origin_loops=(f"l{n}",)
         )
         remember(store, learning)
 
     (only,) = store.memories.all()
     assert len(only.origin_loops) == 200
     assert only.support == 200
-    assert json.loads(only.content)["iterations"] == 400
+    assert json.loads(only.structured_content)["iterations"] == 400
 
 
 def test_the_same_loop_extracted_again_changes_nothing(store: Store) -> None:
     content = json.dumps({"description": "TDD", "effectiveness": 1, "iterations": 2})
-    learning = a_memory("TDD", "TDD", kind="strategy", content=content, task_type="test-fix", origin_loops=("l1",))
+    learning = a_memory(
+        "TDD", "TDD", kind="strategy", structured_content=content, task_type="test-fix", origin_loops=("l1",)
+    )
     first = remember(store, learning)
 
     again = store.memories.add(replace(learning, id=""), T)
@@ -96,7 +98,7 @@ def test_a_longer_title_with_the_same_tags_updates_the_entry(store: Store) -> No
     again = remember(store, a_memory("Cargo bench requires nightly", "Use rustup.", tags=("cargo", "bench", "rust")))
 
     assert again.id == first.id
-    assert again.body == "Use rustup."
+    assert again.content == "Use rustup."
     assert again.tags == ("cargo", "bench", "rust")
 
 
@@ -147,7 +149,7 @@ def test_what_was_superseded_supports_the_one_in_its_place(store: Store) -> None
 def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
     memory = remember(store, a_fact("Old words."))
 
-    store.memories.update(memory.id, "edited", PERSON, body="New words.", tags=("x",))
+    store.memories.update(memory.id, "edited", PERSON, content="New words.", tags=("x",))
 
     added, edited = store.memories.history.of(memory.id)
     assert (added.what, added.was) == ("added", None)
@@ -158,13 +160,13 @@ def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
 
 def test_undo_takes_back_one_change_after_the_other(store: Store) -> None:
     memory = remember(store, a_fact("Use tabs."))
-    store.memories.update(memory.id, "edited", T, body="Use spaces.")
-    store.memories.update(memory.id, "edited", T, body="Use braces.")
+    store.memories.update(memory.id, "edited", T, content="Use spaces.")
+    store.memories.update(memory.id, "edited", T, content="Use braces.")
     store.memories.update(memory.id, "deleted", PERSON, state=MemoryState.PRUNED)
 
     steps = [store.memories.undo(memory.id, T)[0] for _ in range(3)]
 
-    assert [(step.body, step.state) for step in steps] == [
+    assert [(step.content, step.state) for step in steps] == [
         ("Use braces.", MemoryState.ACTIVE),
         ("Use spaces.", MemoryState.ACTIVE),
         ("Use tabs.", MemoryState.ACTIVE),
@@ -185,11 +187,11 @@ def test_undoing_the_addition_takes_the_memory_out_of_use_and_then_there_is_noth
 
 def test_any_version_can_be_seen_again_also_one_that_was_undone(store: Store) -> None:
     memory = remember(store, a_fact("One."))
-    store.memories.update(memory.id, "edited", T, body="Two.")
+    store.memories.update(memory.id, "edited", T, content="Two.")
     store.memories.undo(memory.id, T)
     added, edited, undone = store.memories.history.of(memory.id)
 
-    bodies = [store.memories.history.version(memory.id, event.seq).body for event in (added, edited, undone)]
+    bodies = [store.memories.history.version(memory.id, event.seq).content for event in (added, edited, undone)]
 
     assert bodies == ["One.", "Two.", "One."]
     with pytest.raises(NotFoundError):
@@ -215,7 +217,7 @@ def test_the_events_of_all_memories_are_one_feed(store: Store) -> None:
     one = remember(store, a_fact("One."))
     seen = store.memories.history.last_event_seq()
     two = remember(store, a_fact("Two."))
-    store.memories.update(one.id, "edited", T, body="One!")
+    store.memories.update(one.id, "edited", T, content="One!")
 
     feed = store.memories.history.since(seen, 10)
 
@@ -310,25 +312,25 @@ def test_a_person_who_says_what_is_staged_makes_it_active(store: Store) -> None:
 
 def test_what_somebody_changed_meanwhile_is_left_alone_by_a_change_of_many(store: Store) -> None:
     one, other = remember(store, a_fact("One.")), remember(store, a_fact("Other."))
-    store.memories.update(one.id, "edited", PERSON, body="One, edited.")
+    store.memories.update(one.id, "edited", PERSON, content="One, edited.")
 
     pairs = [(memory, replace(memory, state=MemoryState.PRUNED)) for memory in (one, other)]
     changed = store.memories.update_unmodified(pairs, "pruned", T)
 
     assert [memory.id for memory in changed] == [other.id]
-    assert store.memories.get(one.id).body == "One, edited."
+    assert store.memories.get(one.id).content == "One, edited."
 
 
 def test_an_event_cannot_turn_one_memory_into_another(store: Store) -> None:
     victim, other = remember(store, a_fact("Victim.")), remember(store, a_fact("Other."))
-    store.memories.update(other.id, "edited", T, body="Changed.")
+    store.memories.update(other.id, "edited", T, content="Changed.")
     forged = json.dumps({"id": victim.id, "body": "Owned."})
     store.database.execute("UPDATE memory_events SET was = :was WHERE what = 'edited'", was=forged)
 
     store.memories.undo(other.id, T)
 
-    assert store.memories.get(victim.id).body == "Victim."
-    assert store.memories.get(other.id).body == "Owned."
+    assert store.memories.get(victim.id).content == "Victim."
+    assert store.memories.get(other.id).content == "Owned."
 
 
 @pytest.mark.parametrize(
@@ -361,7 +363,7 @@ def test_memories_are_listed_newest_first_by_kind_state_tag_and_confidence(store
     remember(store, a_memory("Three", "Three.", tags=("x",)))
 
     def found(**wanted: object) -> list[str]:
-        return [one.body for one in store.memories.find(replace(MemoryFilter(), **wanted))]
+        return [one.content for one in store.memories.find(replace(MemoryFilter(), **wanted))]
 
     assert found() == ["Three.", "Two.", "One."]
     assert found(kinds=("pattern",)) == ["Two.", "One."]
@@ -393,5 +395,5 @@ def test_links_lead_both_ways_and_follow_the_text(store: Store) -> None:
     assert [(title, one.id if one else None) for title, one in out] == [("Sigils", sigils.id), ("Nowhere", None)]
     assert [one.id for one in back] == [sigils.id]
 
-    store.memories.update(sigils.id, "edited", T, body="Read elsewhere.")
+    store.memories.update(sigils.id, "edited", T, content="Read elsewhere.")
     assert store.memories.index.links(hub.id)[1] == []

@@ -70,6 +70,6 @@ def test_a_learning_that_is_decided_on_while_it_is_edited_stays_as_it_was(projec
             project.memory.edit(waiting.id, content="Spaces, always.", check=check)
 
     assert seen == [MemoryState.STAGED, MemoryState.ACTIVE]
-    assert project.memory.get(waiting.id).body == "Tabs, always."
+    assert project.memory.get(waiting.id).content == "Tabs, always."
     with pytest.raises(NotFoundError, match="it is active"):
         project.learnings.edit(waiting.id, content="Spaces, always.")

@@ -116,7 +116,7 @@ def test_both_have_rows_in_every_table(both: tuple[Store, Store]) -> None:
 
 
 def memory_texts(memories: Any) -> list[str]:
-    return [one.body for one in memories if isinstance(one, Memory)]
+    return [one.content for one in memories if isinstance(one, Memory)]
 
 
 def everything_read(store: Store) -> dict[str, object]:
@@ -256,7 +256,7 @@ def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store])
 def test_what_the_other_project_has_more_of_does_not_count(both: tuple[Store, Store]) -> None:
     left, right = both
     before = left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")
-    right.memories.update("mem-1-0002", "edited", BY_TEST, body="See [[Parser]].")
+    right.memories.update("mem-1-0002", "edited", BY_TEST, content="See [[Parser]].")
     right.scope.execute("UPDATE failures SET task_id = 't-000001' WHERE project_id = :project_id")
 
     assert (left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")) == before
@@ -266,14 +266,14 @@ def test_what_the_other_project_has_more_of_does_not_count(both: tuple[Store, St
 def test_a_change_is_undone_in_one_project_alone_even_under_the_same_id(both: tuple[Store, Store]) -> None:
     left, right = both
     change = replace(BY_TEST, id="chg-00000002")
-    left.memories.update("mem-1-0001", "edited", change, body="Edited.")
-    right.memories.update("mem-1-0002", "edited", change, body="Edited.")
+    left.memories.update("mem-1-0001", "edited", change, content="Edited.")
+    right.memories.update("mem-1-0002", "edited", change, content="Edited.")
 
     undone = left.memories.undo_change(change.id, ChangeInfo(who="person", why="undo"))
 
     assert [memory.id for memory in undone] == ["mem-1-0001"]
-    assert left.memories.get("mem-1-0002").body == "left lexer."
-    assert right.memories.get("mem-1-0002").body == "Edited."
+    assert left.memories.get("mem-1-0002").content == "left lexer."
+    assert right.memories.get("mem-1-0002").content == "Edited."
 
 
 # --- nothing is changed ---------------------------------------------------------------------
@@ -305,19 +305,19 @@ def bring(store: Store) -> None:
 
 
 def change_and_undo(store: Store) -> None:
-    store.memories.update("mem-1-0001", "edited", BY_TEST, body="Edited [[New]].", files=("src/new.py",))
+    store.memories.update("mem-1-0001", "edited", BY_TEST, content="Edited [[New]].", files=("src/new.py",))
     store.memories.update("mem-1-0002", "edited", BY_TEST, title="Edited")
     store.memories.undo_change(BY_TEST.id, ChangeInfo(who="person", why="undo"))
 
 
 def undo(store: Store) -> None:
-    store.memories.update("mem-1-0001", "edited", BY_TEST, body="Edited.")
+    store.memories.update("mem-1-0001", "edited", BY_TEST, content="Edited.")
     store.memories.undo("mem-1-0001", ChangeInfo(who="person", why="undo"))
 
 
 def supersede(store: Store) -> None:
     one, other = store.memories.get("mem-1-0001"), store.memories.get("mem-1-0002")
-    assert store.memories.consolidate(one, replace(one, body="Merged."), [other], BY_TEST)
+    assert store.memories.consolidate(one, replace(one, content="Merged."), [other], BY_TEST)
 
 
 def end_run(store: Store) -> None:

@@ -571,7 +571,7 @@ def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None
     again = remember(store, a_memory("USE TABS", "new", tags=("b",)))
 
     assert again.id == first.id
-    assert [(m.body, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
+    assert [(m.content, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
     assert [event.what for event in store.memories.history.of(first.id)] == ["added", "learned again"]
     assert [found_by(store, text) for text in ("old", "new")] == [[], ["Use tabs"]]
 

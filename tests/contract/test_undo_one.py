@@ -47,7 +47,7 @@ def test_exactly_one_change_is_taken_back(project: Project) -> None:
 
     undone = project.memory.undo(id, only=edited.event)[0]
 
-    assert undone.body == "Use tabs."
+    assert undone.content == "Use tabs."
     assert project.memory.history(id)[-1].undoes == edited.event
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_taken_back_when_something_came_after(project: Project) -> No
 
     assert project.memory.get(id) == theirs.memory
     project.memory.undo(id, only=theirs.event)
-    assert project.memory.undo(id, only=ours.event)[0].body == "Use tabs."
+    assert project.memory.undo(id, only=ours.event)[0].content == "Use tabs."
 
 
 def test_what_was_taken_back_is_not_taken_back_twice(project: Project) -> None:

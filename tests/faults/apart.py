@@ -332,7 +332,7 @@ class Payloads:
             "ChangeInfo": (BY_US,),
             "Sequence[Memory]": ([memory],),
             "Iterable[Memory]": ([memory],),
-            "Iterable[tuple[Memory, Memory]]": ([(memory, replace(memory, body="Changed."))],),
+            "Iterable[tuple[Memory, Memory]]": ([(memory, replace(memory, content="Changed."))],),
             "Iterable[tuple[Memory, Sequence[MemoryEvent]]]": ([(memory, [event])],),
             "Sequence[tuple[Memory, Sequence[MemoryEvent]]]": ([(memory, [event])],),
             "Iterable[Memory | MemoryEvent | ReadProblem]": ([memory, event],),

@@ -293,7 +293,7 @@ def _kept_wrongly(clone: Path) -> list[str]:
     yml.unlink(missing_ok=True)
     with Project.open(clone) as project:
         kept = list(project.store.memories.all())
-        wrong = [f"{one.id} holds half a character" for one in kept if not _is_text(f"{one.title}{one.body}")]
+        wrong = [f"{one.id} holds half a character" for one in kept if not _is_text(f"{one.title}{one.content}")]
         for one in kept:
             json.loads(json.dumps(one.confidence), parse_constant=_refuse)
         return wrong + (["what is stored is damaged"] if damaged_rows(project.store) else [])

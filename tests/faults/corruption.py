@@ -125,7 +125,7 @@ def _second(store: Store) -> None:
 def _third(store: Store) -> None:
     _learn(store, "Third", 8)
     memory = store.memories.all()[1]
-    store.memories.update(memory.id, "edited", LEARNED, body="Another text than before.")
+    store.memories.update(memory.id, "edited", LEARNED, content="Another text than before.")
 
 
 def _fourth(store: Store) -> None:

@@ -364,7 +364,7 @@ def _known(root: Path) -> set[str]:
     """Give every word that is in the store, or was."""
     with Project.open(root) as project:
         memories = project.store.memories
-        texts = [f"{one.title} {one.body}" for one in memories.find(MemoryFilter(states=tuple(MemoryState)))]
+        texts = [f"{one.title} {one.content}" for one in memories.find(MemoryFilter(states=tuple(MemoryState)))]
         seen = 0
         while events := memories.history.since(seen, 5000):
             seen = events[-1].seq
@@ -386,7 +386,9 @@ def _missing(root: Path, said: set[str], person: Person) -> int:
     with Project.open(root) as project:
         for _ in range(3):
             last = sync(project.store, root)
-        stored = {one.id: (one.kind, one.body) for one in project.store.memories.all() if one.kind in SECTION_HEADINGS}
+        stored = {
+            one.id: (one.kind, one.content) for one in project.store.memories.all() if one.kind in SECTION_HEADINGS
+        }
         text = (root / ".agent" / "memories.md").read_text()
         written = {one.id: (one.kind, one.body) for one in parse_document(text).entries}
         project.files.check()

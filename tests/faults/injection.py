@@ -112,11 +112,11 @@ def _filled(fields: dict[str, type], text: str) -> dict[str, Any]:
 
 
 FIELDS: dict[str, Callable[[PromptContext, str], PromptContext]] = {
-    "knowledge": _memory(body=str),
+    "knowledge": _memory(content=str),
     "knowledge tags": _memory(tags=tuple),
     "knowledge origin": _memory(origin_task=str),
-    "pattern": _memory(kind="pattern", body=str),
-    "learning": _memory(kind="testing_strategy", body=str),
+    "pattern": _memory(kind="pattern", content=str),
+    "learning": _memory(kind="testing_strategy", content=str),
     "doubt": _memory(stale=str),
     "journal notes": _entry(notes=str),
     "journal model": _entry(model=str),

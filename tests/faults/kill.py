@@ -211,7 +211,7 @@ class Lane:
         project.files.sync()
         found: dict[str, list[Memory]] = {}
         for memory in project.store.memories.find(MemoryFilter(states=tuple(MemoryState))):
-            for key in KEY.findall(memory.body)[:1]:
+            for key in KEY.findall(memory.content)[:1]:
                 found.setdefault(key, []).append(memory)
         tasks = {task.id: task.status for task in project.store.tasks.all()}
         if pending and (self._is_made(pending, found, tasks)):
@@ -235,7 +235,7 @@ class Lane:
             return write.id in tasks
         if write.do == "delete":
             return bool(rows) and rows[0].state is not MemoryState.ACTIVE
-        return bool(rows) and rows[0].body == write.body
+        return bool(rows) and rows[0].content == write.body
 
     def _id_of(self, write: Write, found: dict[str, list[Memory]], tasks: dict[str, TaskStatus]) -> str:
         if write.do == "work":
@@ -250,8 +250,8 @@ class Lane:
             return [f"{key} is lost"]
         row, history = rows[0], project.store.memories.history.of(rows[0].id)
         problems = []
-        if row.body != said.body or (row.state is MemoryState.ACTIVE) is not said.is_active:
-            problems.append(f"{key} is {row.body!r}, {row.state}, and should be {said}")
+        if row.content != said.body or (row.state is MemoryState.ACTIVE) is not said.is_active:
+            problems.append(f"{key} is {row.content!r}, {row.state}, and should be {said}")
         if len(history) != said.events:
             problems.append(f"{key} has {[one.what for one in history]}, and should have {said.events} events")
         return problems
@@ -263,11 +263,11 @@ class Lane:
         entries = parse_document(path.read_text(encoding="utf-8")).entries if path.exists() else ()
         listed = Counter((entry.id, entry.body.strip()) for entry in entries)
         problems = []
-        if listed != Counter((row.id, row.body) for row in active if row.kind in SECTION_HEADINGS):
+        if listed != Counter((row.id, row.content) for row in active if row.kind in SECTION_HEADINGS):
             problems.append(f"{disk.MEMORIES_PATH} holds something else")
         notes = [_note(one.read_text(encoding="utf-8")) for one in (self._root / disk.KNOWLEDGE_DIR).glob("[!.]*.md")]
         kept = Counter((note.title, note.body.strip()) for note in notes)
-        if kept != Counter((row.title, row.body) for row in active if row.kind == "knowledge"):
+        if kept != Counter((row.title, row.content) for row in active if row.kind == "knowledge"):
             problems.append(f"{disk.KNOWLEDGE_DIR} holds something else")
         return problems
 

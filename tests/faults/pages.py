@@ -182,7 +182,7 @@ def fill(served: Served, texts: list[str]) -> None:
         id="",
         kind="pitfall",
         title="".join(texts[:2]),
-        body="\n".join(texts),
+        content="\n".join(texts),
         state=MemoryState.STAGED,
         state_reason=texts[0],
         created_at=now(),

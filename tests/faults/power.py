@@ -258,7 +258,7 @@ class Book:
                 for key, one in known.items():
                     memory = stored.get(one["id"])
                     allowed = {one["version"], *tried.get(key, ())}
-                    seen = _version(key, memory.body) if memory and memory.state is MemoryState.ACTIVE else 0
+                    seen = _version(key, memory.content) if memory and memory.state is MemoryState.ACTIVE else 0
                     if seen not in allowed:
                         wrong.append(f"{key} should be at {allowed}, and is at {seen}")
                     one["version"] = seen
@@ -275,9 +275,9 @@ class Book:
 
     def _out_of_step(self, project: Project, root: Path) -> list[str]:
         """Bring the files in step, and say what that changed in the store, or left different in the files."""
-        before = {memory.id: (memory.state, memory.body) for memory in project.store.memories.all()}
+        before = {memory.id: (memory.state, memory.content) for memory in project.store.memories.all()}
         project.files.sync()
-        after = {memory.id: (memory.state, memory.body) for memory in project.store.memories.all()}
+        after = {memory.id: (memory.state, memory.content) for memory in project.store.memories.all()}
         wrong = [*project.files.problems]
         changed = [id for id in before.keys() | after.keys() if before.get(id) != after.get(id)]
         if changed:

@@ -147,7 +147,7 @@ def test_a_number_that_is_none_brings_no_memory_in_part(
     code, told = said(capsys, "memory", "import", "memories.json")
 
     with Project.open(clone) as project:
-        found = {one.body: one.confidence for one in project.store.memories.all()}
+        found = {one.content: one.confidence for one in project.store.memories.all()}
     assert "memories.json" in told
     assert code in (0, 1, 2)
     assert all(0 <= confidence <= 1 for confidence in found.values())

@@ -184,9 +184,9 @@ def test_what_the_files_lack_because_the_disk_was_full_is_written_later(root: Pa
         project.files.sync()
 
         assert len(listed) in (2, 3)
-        assert listed[0].body == "The parser wants tabs."
+        assert listed[0].content == "The parser wants tabs."
         assert problems or len(listed) == 3
-        assert project.memory.get("mem-1700000000-abcd").body == "A person wrote this."
+        assert project.memory.get("mem-1700000000-abcd").content == "A person wrote this."
 
 
 # --- the loop ---------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def memories(project: Project) -> Path:
 
 
 def bodies(project: Project) -> set[str]:
-    return {memory.body for memory in project.store.memories.all()}
+    return {memory.content for memory in project.store.memories.all()}
 
 
 def seen(path: Path) -> tuple[int, int]:
@@ -237,7 +237,7 @@ def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history
     project.files.sync()
 
     assert "<<<<<<< HEAD" in during
-    assert project.memory.get(id).body == "Theirs."
+    assert project.memory.get(id).content == "Theirs."
     events = project.memory.history(id)
     said = [json.loads(event.became or "{}").get("body") for event in events]
     assert {"First text.", "Ours.", "Theirs."} <= {*said, json.loads(events[1].was or "{}")["body"]}
@@ -260,7 +260,7 @@ def test_a_conflict_in_one_entry_does_not_take_back_what_is_learned_about_anothe
         project.memory.edit(other, content="Learned during the merge.")
     project.files.sync()
 
-    assert project.memory.get(other).body == "Learned during the merge."
+    assert project.memory.get(other).content == "Learned during the merge."
 
 
 def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project: Project) -> None:
@@ -281,7 +281,7 @@ def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project
         one.sync()
         disk.finish()
 
-    assert kept[0].body in bodies(project)
+    assert kept[0].content in bodies(project)
     assert memories(project).read_text() == whole
 
 
@@ -296,6 +296,6 @@ def test_nothing_that_left_a_file_is_without_a_history(project: Project) -> None
     project.files.sync()
 
     changed = next(
-        one for one in project.store.memories.find(MemoryFilter(states=tuple(MemoryState))) if "three" in one.body
+        one for one in project.store.memories.find(MemoryFilter(states=tuple(MemoryState))) if "three" in one.content
     )
     assert any("Fact 3 holds." in (event.was or "") for event in project.memory.history(changed.id))

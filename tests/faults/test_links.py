@@ -86,7 +86,7 @@ def test_a_link_inside_the_project_is_followed_and_stays(project: Project) -> No
 
     assert (project.root / ".agent" / "memories.md").is_symlink()
     assert "> Learned later." in kept.read_text()
-    assert {one.body for one in project.store.memories.all()} == {"Said in the docs.", "Learned later."}
+    assert {one.content for one in project.store.memories.all()} == {"Said in the docs.", "Learned later."}
 
 
 def test_settings_behind_a_link_inside_the_project_are_read(clone: Path) -> None:

@@ -35,8 +35,8 @@ FULL = Memory(
     id="mem-1767225600-0a1b",
     kind="strategy",
     title="Test first — immer ✓",
-    body="Write the test first.\n\n  Then the code.",
-    content='{"description":"Test first","iterations":3}',
+    content="Write the test first.\n\n  Then the code.",
+    structured_content='{"description":"Test first","iterations":3}',
     tags=("tests", "größe"),
     files=("src/app.py", "tests/*_test.py"),
     feature="f-00ff00",
@@ -84,6 +84,12 @@ def lines_of(*memories: Memory) -> list[str]:
     return list(write_bundle(((memory, ()) for memory in memories), "demo", AT))
 
 
+def keys_of(memory: Memory) -> dict[str, object]:
+    """Give the fields of a memory by the keys that a bundle has for them."""
+    keys = {"content": "body", "structured_content": "content"}
+    return {keys.get(name, name): value for name, value in record_fields(memory).items()}
+
+
 def sealed(*rows: object, count: int | None = None) -> list[str]:
     """Give a bundle whose lines are these, with a last line that fits."""
     lines = [json.dumps({"ralph_bundle": 1, "project": "demo", "exported_at": AT}) + "\n"]
@@ -111,7 +117,7 @@ def test_everything_comes_back_as_it_was() -> None:
 
 
 def test_no_field_of_a_record_is_left_out_but_what_is_of_one_working_copy() -> None:
-    known = set(record_fields(FULL)) - {"seen", "stale"}, set(record_fields(CHANGES[0]))
+    known = set(keys_of(FULL)) - {"seen", "stale"}, set(record_fields(CHANGES[0]))
 
     assert (set(bundle._MEMORY_FIELDS), set(bundle._EVENT_FIELDS)) == known
 
@@ -129,7 +135,7 @@ moments = st.floats(0, 4e9).map(timestamp)
         id=st.from_regex(r"[a-z0-9.-]{1,40}", fullmatch=True),
         kind=st.sampled_from(MEMORY_KINDS),
         title=st.just("A title"),
-        body=words.filter(bool),
+        content=words.filter(bool),
         tags=st.lists(st.from_regex(r"[a-zäöü0-9-]{1,20}", fullmatch=True).map(str.lower), unique=True).map(tuple),
         source=st.sampled_from(MemorySource),
         state=st.sampled_from(MemoryState),
@@ -152,7 +158,7 @@ def test_the_format_is_what_it_is() -> None:
 
     assert json.loads(first) == {"ralph_bundle": 1, "project": "demo", "exported_at": AT}
     assert json.loads(second) == {
-        **{name: value for name, value in record_fields(FULL).items() if name not in ("seen", "stale")},
+        **{name: value for name, value in keys_of(FULL).items() if name not in ("seen", "stale")},
         "tags": ["tests", "größe"],
         "files": ["src/app.py", "tests/*_test.py"],
         "origin_loops": ["Loop-1", "loop-2"],
@@ -183,7 +189,7 @@ def test_missing_fields_are_as_in_a_new_memory() -> None:
     memory = one()
 
     assert memory == Memory(
-        id="", kind="pattern", title="Tabs break it", body="Tabs break it.", created_at=AT, updated_at=AT
+        id="", kind="pattern", title="Tabs break it", content="Tabs break it.", created_at=AT, updated_at=AT
     )
 
 
@@ -407,7 +413,7 @@ def test_secrets_and_invisible_characters_do_not_come_in() -> None:
         trust="dropped",  # a field of older versions
     )
 
-    assert (memory.title, memory.body, memory.tags, memory.hat) == (
+    assert (memory.title, memory.content, memory.tags, memory.hat) == (
         "The key",
         "It is [redacted].",
         ("ab", "ok"),
@@ -425,7 +431,7 @@ def test_no_lines_make_the_reader_fail(lines: list[str]) -> None:
 
 def many(count: int) -> Iterator[tuple[Memory, tuple[MemoryEvent, ...]]]:
     for number in range(count):
-        yield replace(FULL, id=f"mem-{number}", body=f"Rule {number}: write the test first."), ()
+        yield replace(FULL, id=f"mem-{number}", content=f"Rule {number}: write the test first."), ()
 
 
 def test_a_large_bundle_passes_through_without_being_held() -> None:

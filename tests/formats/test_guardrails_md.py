@@ -19,7 +19,7 @@ def read(text: str) -> list[Memory]:
 
 
 def said(text: str) -> list[tuple[str, str]]:
-    return [(memory.title, memory.body) for memory in read(text)]
+    return [(memory.title, memory.content) for memory in read(text)]
 
 
 def test_a_sign_is_a_constraint_in_sentences() -> None:
@@ -30,7 +30,7 @@ def test_a_sign_is_a_constraint_in_sentences() -> None:
     )
 
     assert (memory.kind, memory.title, memory.tags) == ("constraint", "Check input", ("guardrail",))
-    assert memory.body == (
+    assert memory.content == (
         "When a form is sent: Check every field in `app/forms.py`.\n"
         "Added after: Iteration 3 - a broken order.\nExample: `check(form)`."
     )
@@ -106,8 +106,8 @@ def test_a_sign_may_be_one_long_line() -> None:
     first, second = read(text)
 
     assert first.title == "Never ask twice"
-    assert first.body.startswith("Never ask twice. It only costs time")
-    assert (second.title, second.body) == ("Ask once", "Ask once.")
+    assert first.content.startswith("Never ask twice. It only costs time")
+    assert (second.title, second.content) == ("Ask once", "Ask once.")
 
 
 def test_signs_in_code_blocks_count_and_end_with_the_block() -> None:

@@ -207,7 +207,7 @@ def test_a_hostile_file_is_refused_soon(text: str) -> None:
 def test_a_file_becomes_a_memory() -> None:
     (memory,), problems = read_knowledge_md(FILE, NOW)
 
-    assert (memory.id, memory.kind, memory.title, memory.body) == ("", "knowledge", NOTE.title, NOTE.body)
+    assert (memory.id, memory.kind, memory.title, memory.content) == ("", "knowledge", NOTE.title, NOTE.body)
     assert (memory.tags, memory.feature, memory.created_at) == (NOTE.tags, "speed", NOTE.created_at)
     assert (memory.source, memory.confidence) == (MemorySource.IMPORTED, 0.7)
     assert problems == ()

@@ -201,8 +201,8 @@ def test_a_file_is_read_with_all_that_it_says() -> None:
         id="learn-0a1b2c3d",
         kind="strategy",
         title="Erst prüfen — dann ändern ✓",
-        body="Erst prüfen — dann ändern ✓. 100% effective over 4 iterations.",
-        content='{"description":"Erst prüfen — dann ändern ✓","effectiveness":1,"iterations":4,'
+        content="Erst prüfen — dann ändern ✓. 100% effective over 4 iterations.",
+        structured_content='{"description":"Erst prüfen — dann ändern ✓","effectiveness":1,"iterations":4,'
         '"tiny":1e-7,"big":1e+21,"none":[]}',
         task_type="test-fix",
         source=MemorySource.IMPORTED,
@@ -367,7 +367,7 @@ def test_the_content_is_cleaned_and_secrets_are_taken_out() -> None:
 
     found = one(content=content)
 
-    assert json.loads(found.content) == {
+    assert json.loads(found.structured_content) == {
         "description": " Use it ",
         "apiKey": "[redacted]",
         "notes": ["password=[redacted]"],
@@ -456,11 +456,11 @@ def learnings(draw: st.DrawFn) -> Memory:
     return imported_memory(
         kind=kind,
         title=title,
-        body=body,
+        content=body,
         at=AT,
         id=draw(st.text("abc-1", min_size=1, max_size=20)),
         task_type=task_type,
-        content=content,
+        structured_content=content,
         confidence=draw(SHARES),
         success_rate=draw(SHARES | st.none()),
         origin_loops=tuple(loops),
@@ -504,7 +504,7 @@ TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}y")
 
 @given(st.sampled_from(["strategy", "antipattern", "estimate", "convention"]), LINES, TEXTS)
 def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str, body: str) -> None:
-    stated = imported_memory(kind=kind, title=title, body=body, at=AT, id="mem-1", task_type="general")
+    stated = imported_memory(kind=kind, title=title, content=body, at=AT, id="mem-1", task_type="general")
 
     found, problems = read_learnings_json(write_learnings_json([stated]), AT)
 
@@ -513,11 +513,11 @@ def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str
 
 @pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
 def test_a_learning_that_is_all_in_its_title_keeps_its_words(kind: str) -> None:
-    stated = imported_memory(kind=kind, title="Tests  first", body="Tests  first", at=AT, id="mem-1")
+    stated = imported_memory(kind=kind, title="Tests  first", content="Tests  first", at=AT, id="mem-1")
 
     (found,), _ = read_learnings_json(write_learnings_json([stated]), AT)
 
-    assert (found.title, found.body) == ("Tests  first", "Tests  first")
+    assert (found.title, found.content) == ("Tests  first", "Tests  first")
 
 
 # --- the file and its backup ------------------------------------------------------------------

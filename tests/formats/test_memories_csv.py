@@ -39,7 +39,7 @@ def test_a_row_is_read_by_the_header_in_any_order() -> None:
         id="mem-1",
         kind="pattern",
         title="Cents, always",
-        body="Prices are\nin cents.",
+        content="Prices are\nin cents.",
         tags=("money", "api"),
         files=("src/a.py", "src/b.py"),
         task_type="feature",
@@ -58,7 +58,7 @@ def test_a_row_is_read_by_the_header_in_any_order() -> None:
 def test_columns_have_other_names_too(header: str) -> None:
     found = one(f"{header}\r\nfix,Restart it.\r\n")
 
-    assert (found.kind, found.title, found.body, found.confidence) == ("fix", "Restart it", "Restart it.", 0.7)
+    assert (found.kind, found.title, found.content, found.confidence) == ("fix", "Restart it", "Restart it.", 0.7)
 
 
 def test_columns_in_snake_case_are_known() -> None:
@@ -72,14 +72,14 @@ def test_columns_in_snake_case_are_known() -> None:
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_semicolons_and_tabs_separate_cells_as_well(delimiter: str) -> None:
-    assert one(f"type{delimiter}content\nfix{delimiter}a, b").body == "a, b"
+    assert one(f"type{delimiter}content\nfix{delimiter}a, b").content == "a, b"
 
 
 def test_short_and_blank_rows_are_no_trouble() -> None:
     memories, problems = read_memories_csv("type,content,tags,id\n\nfix,a\n,,,\nfix,b,,,,\n", AT)
 
     assert problems == ()
-    assert [memory.body for memory in memories] == ["a", "b"]
+    assert [memory.content for memory in memories] == ["a", "b"]
 
 
 def test_nothing_is_read_from_nothing() -> None:
@@ -122,7 +122,7 @@ def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: st
 
     memories, problems = read_memories_csv(text, AT)
 
-    assert [memory.body for memory in memories] == ["two\nlines", "b"]
+    assert [memory.content for memory in memories] == ["two\nlines", "b"]
     assert problems == (ReadProblem(line=4, why=f"The row was skipped: {why}."),)
 
 
@@ -137,7 +137,7 @@ def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: st
 def test_structured_content_that_makes_no_sense_is_one_problem(cell: str, why: str) -> None:
     memories, problems = read_memories_csv(f"type,content,structured\nstrategy,a,{cell}\nstrategy,b,\n", AT)
 
-    assert [(memory.body, memory.content) for memory in memories] == [("b", "")]
+    assert [(memory.content, memory.structured_content) for memory in memories] == [("b", "")]
     assert problems[0].why.startswith(f"The row was skipped: {why}")
 
 
@@ -147,7 +147,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
 
     memories, problems = read_memories_csv('type,content\nfix,a\nfix,"' + "x\n" * 5 * 10**6 + '"\nfix,b\n', AT)
 
-    assert [memory.body for memory in memories] == ["a"]
+    assert [memory.content for memory in memories] == ["a"]
     assert problems == (
         ReadProblem(line=3, why="Skipped this row and all after it: a cell has more than 131,072 characters."),
     )
@@ -160,7 +160,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
 
 def test_the_columns_of_the_original_come_first() -> None:
     memory = imported_memory(
-        kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0, tags=("a", "b")
+        kind="fix", title="Restart", content="Restart it.", at=AT, id="mem-1", confidence=1.0, tags=("a", "b")
     )
 
     assert write_memories_csv([memory]) == (
@@ -184,7 +184,7 @@ def test_other_apostrophes_are_left_alone(text: str) -> None:
     written = write_memories_csv([a_memory(text, text, kind="fix")])
 
     assert list(csv.reader(io.StringIO(written)))[1][8] == text
-    assert one(written).body == text
+    assert one(written).content == text
 
 
 MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") + "Z")
@@ -199,7 +199,7 @@ def listed(draw: st.DrawFn) -> Memory:
     return imported_memory(
         kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
         title=draw(NAMES),
-        body=draw(WORDS),
+        content=draw(WORDS),
         at=AT,
         id=draw(IDS),
         confidence=draw(SHARES),
@@ -210,7 +210,7 @@ def listed(draw: st.DrawFn) -> Memory:
         created_at=draw(MOMENTS),
         success_rate=draw(st.none() | SHARES),
         task_type=draw(st.none() | NAMES),
-        content=draw(st.sampled_from(["", '{"description":"ü, \\"x\\"\\n","tiny":1e-7}'])),
+        structured_content=draw(st.sampled_from(["", '{"description":"ü, \\"x\\"\\n","tiny":1e-7}'])),
     )
 
 

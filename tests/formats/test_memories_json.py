@@ -56,7 +56,7 @@ def test_an_export_is_read_with_all_that_it_says() -> None:
             id="mem-4711",
             kind="pattern",
             title="Prices are integers",
-            body="Prices are integers, in cents.\nSee Money.",
+            content="Prices are integers, in cents.\nSee Money.",
             tags=("money", "api"),
             files=("src/billing/*.go",),
             hat="creator",
@@ -80,7 +80,7 @@ def test_type_and_content_are_enough() -> None:
         id="",
         kind="fix",
         title="Restart it",
-        body="Restart it.",
+        content="Restart it.",
         source=MemorySource.IMPORTED,
         confidence=0.7,
         created_at=AT,
@@ -151,7 +151,7 @@ def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why:
 
 
 def test_an_export_has_the_fields_of_version_1_first_and_only_what_says_something_after_them() -> None:
-    memory = imported_memory(kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0)
+    memory = imported_memory(kind="fix", title="Restart", content="Restart it.", at=AT, id="mem-1", confidence=1.0)
 
     assert write_memories_json([memory], "shop", AT) == (
         '{\n  "version": 1,\n  "project": "shop",\n  "exported_at": "2026-05-01T00:00:00.000Z",\n'
@@ -164,7 +164,7 @@ def test_an_export_has_the_fields_of_version_1_first_and_only_what_says_somethin
 
 
 def test_a_memory_that_is_all_in_its_title_says_it_as_its_content() -> None:
-    memory = imported_memory(kind="knowledge", title="Restart it", body="", content='{"a":1}', at=AT)
+    memory = imported_memory(kind="knowledge", title="Restart it", content="", structured_content='{"a":1}', at=AT)
 
     written = json.loads(write_memories_json([memory], "shop", AT))["memories"][0]
 
@@ -185,10 +185,10 @@ def exported(draw: st.DrawFn) -> Memory:
     return imported_memory(
         kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
         title=draw(TITLES),
-        body=draw(WORDS),
+        content=draw(WORDS),
         at=AT,
         id=draw(IDS),
-        content=draw(st.sampled_from(["", '{"description":"ü","tiny":1e-7}'])),
+        structured_content=draw(st.sampled_from(["", '{"description":"ü","tiny":1e-7}'])),
         confidence=draw(SHARES),
         tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         files=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),

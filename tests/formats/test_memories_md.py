@@ -715,7 +715,7 @@ def test_an_import_cleans_what_it_takes_and_dates_what_has_no_date() -> None:
 
     (memory,), unreadable = read_memories_md(f"### mem-1\n> the \x1b[31mkey\u200b is {key}\n", NOW)
 
-    assert (memory.body, memory.tags, memory.created_at) == ("the key is [redacted]", (), NOW)
+    assert (memory.content, memory.tags, memory.created_at) == ("the key is [redacted]", (), NOW)
     assert unreadable == ()
 
 
@@ -737,7 +737,7 @@ def test_an_import_says_what_it_left_out_and_what_it_read_otherwise() -> None:
 def test_an_import_of_an_unmerged_file_has_both_sides_and_says_so() -> None:
     memories, unreadable = read_memories_md(CONFLICT, NOW)
 
-    assert [one.body for one in memories] == ["ours", "theirs", "shared"]
+    assert [one.content for one in memories] == ["ours", "theirs", "shared"]
     assert unreadable == (
         ReadProblem(line=3, why="The file has git conflict markers; imported both sides.", was_read=True),
     )

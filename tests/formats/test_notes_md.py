@@ -55,7 +55,7 @@ def nothing(why: str) -> tuple[tuple[Memory, ...], tuple[ReadProblem, ...]]:
 def test_every_section_with_a_text_of_its_own_is_a_memory() -> None:
     memories = read(NOTES)
 
-    assert [(memory.title, memory.body) for memory in memories] == [
+    assert [(memory.title, memory.content) for memory in memories] == [
         ("Architecture", "Requests go through `app/router.py`."),
         ("Storage layout", "- one table per customer"),
         ("Testing (2026-03-04)", "Run `make test`.\n\n```sh\n# Not a heading\nmake test\n```"),
@@ -140,7 +140,7 @@ def test_a_word_about_the_file_itself_is_no_memory(introduction: str) -> None:
 def test_a_text_above_the_sections_has_the_name_of_the_document() -> None:
     text = "---\nowner: us\n---\n# Billing\n\nInvoices are sent at night, never by day.\n\n## Tabs\n\nThey break it.\n"
 
-    assert [(memory.title, memory.body) for memory in read(text)] == [
+    assert [(memory.title, memory.content) for memory in read(text)] == [
         ("Billing", "Invoices are sent at night, never by day."),
         ("Tabs", "They break it."),
     ]
@@ -155,10 +155,10 @@ def test_a_long_section_becomes_several_memories_and_nothing_is_lost() -> None:
     assert [memory.title for memory in memories] == [
         f"Rules ({n}/{len(memories)})" for n in range(1, len(memories) + 1)
     ]
-    assert all(len(memory.body.split()) <= MAX_SECTION_WORDS for memory in memories)
-    assert " ".join(" ".join(memory.body for memory in memories).split()) == " ".join(text[8:].split())
-    assert memories[0].body.startswith("All of these hold:\n\n- Rule 0")
-    assert memories[1].body.startswith("- Rule")
+    assert all(len(memory.content.split()) <= MAX_SECTION_WORDS for memory in memories)
+    assert " ".join(" ".join(memory.content for memory in memories).split()) == " ".join(text[8:].split())
+    assert memories[0].content.startswith("All of these hold:\n\n- Rule 0")
+    assert memories[1].content.startswith("- Rule")
 
 
 def test_a_code_block_is_never_split() -> None:
@@ -166,7 +166,7 @@ def test_a_code_block_is_never_split() -> None:
 
     memories = read(f"## Long\n\n{'word ' * 400}\n\n{code}\n\nThe end of it.\n")
 
-    assert [memory.body.count("```") for memory in memories] == [0, 2, 0]
+    assert [memory.content.count("```") for memory in memories] == [0, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_without_headings_the_paragraphs_are_memories() -> None:
 
     memories = read(text)
 
-    assert [(memory.kind, memory.body) for memory in memories] == [
+    assert [(memory.kind, memory.content) for memory in memories] == [
         ("context", "Invoices are sent at night, never by day."),
         ("context", "Never do this:\n- skip the tests\n- push on Fridays"),
     ]
@@ -247,4 +247,4 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
     memories, unreadable = read_notes_md(text, AT)
 
     assert memories or unreadable
-    assert all(memory.title and memory.body for memory in memories)
+    assert all(memory.title and memory.content for memory in memories)

@@ -53,13 +53,13 @@ def read(text: str) -> list[Memory]:
 
 def learned(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Give what is learned in a log, and its tags."""
-    return [(memory.body, memory.tags) for memory in read(text)]
+    return [(memory.content, memory.tags) for memory in read(text)]
 
 
 def test_patterns_and_learnings_become_memories_and_the_journal_stays_behind() -> None:
     memories = read(LOG)
 
-    assert [(memory.kind, memory.body) for memory in memories] == [
+    assert [(memory.kind, memory.content) for memory in memories] == [
         ("pattern", "Settings are read in `app/settings.py`, nowhere else."),
         ("pattern", "Use `make db` before the integration tests; they fail without it."),
         ("pattern", "Money is kept in cents:\n- never in floats\n- rounding is half up"),
@@ -103,7 +103,7 @@ def test_a_log_that_was_only_begun_says_that_there_is_nothing_in_it() -> None:
 def test_headings_of_entries_are_told_in_all_their_forms(heading: str, tags: tuple[str, ...], created_at: str) -> None:
     (memory,) = read(f"# Log\n\n## {heading}\n- Did things.\n- **Learnings:**\n  - Tabs break the parser.\n")
 
-    assert (memory.body, memory.tags, memory.created_at) == ("Tabs break the parser.", tags, created_at)
+    assert (memory.content, memory.tags, memory.created_at) == ("Tabs break the parser.", tags, created_at)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_was_done_is_never_taken_for_what_was_learned() -> None:
 def test_under_a_heading_of_its_own_what_was_learned_on_a_day_needs_no_label() -> None:
     (memory,) = read("# Log of learnings\n\n## Learnings\n\n### 2026-01-13\n- Use tabs.\n")
 
-    assert (memory.body, memory.created_at) == ("Use tabs.", "2026-01-13T00:00:00.000Z")
+    assert (memory.content, memory.created_at) == ("Use tabs.", "2026-01-13T00:00:00.000Z")
 
 
 def test_patterns_may_be_grouped_under_headings() -> None:
@@ -181,7 +181,7 @@ def test_code_below_a_bullet_belongs_to_it() -> None:
 def test_other_sections_for_later_keep_their_kind() -> None:
     text = "## Gotchas\n- Never run two at once.\n\n## Key Files\n- `a.py`\n\n## Decisions\n- We keep SQLite.\n"
 
-    assert [(memory.kind, memory.body) for memory in read(text)] == [
+    assert [(memory.kind, memory.content) for memory in read(text)] == [
         ("pitfall", "Never run two at once."),
         ("decision", "We keep SQLite."),
     ]
@@ -201,20 +201,20 @@ def test_a_title_is_the_first_sentence_without_emphasis() -> None:
     (memory,) = read("## Codebase Patterns\n- **Migrations**: run `make db`. Then the tests.\n")
 
     assert memory.title == "Migrations: run `make db`"
-    assert memory.body == "**Migrations**: run `make db`. Then the tests."
+    assert memory.content == "**Migrations**: run `make db`. Then the tests."
 
 
 def test_a_bullet_as_long_as_a_file_is_left_out_and_reported() -> None:
     memories, unreadable = read_progress_txt(f"## Codebase Patterns\n- {'a ' * MAX_BODY_LENGTH}\n- Fine.\n", AT)
 
-    assert [memory.body for memory in memories] == ["Fine."]
+    assert [memory.content for memory in memories] == ["Fine."]
     assert [problem.line for problem in unreadable] == [2]
 
 
 def test_secrets_and_invisible_characters_do_not_come_in() -> None:
     (memory,) = read("## Codebase Patterns\n- The key\u200b is ghp_abcdefghijklmnopqrstuvwxyz0123456789.\n")
 
-    assert memory.body == "The key is [redacted]."
+    assert memory.content == "The key is [redacted]."
 
 
 @given(
@@ -239,5 +239,5 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
     memories, unreadable = read_progress_txt(text, AT)
 
     assert memories or unreadable
-    assert len({memory.body for memory in memories}) == len(memories)
+    assert len({memory.content for memory in memories}) == len(memories)
     assert all(problem.why.endswith(".") for problem in unreadable)

@@ -29,7 +29,11 @@ from tests.make import a_memory
 AT = "2026-05-01T00:00:00.000Z"
 MEMORY = a_memory("Tabs", "They break the parser.", kind="pattern", tags=("parser",))
 LEARNING = a_memory(
-    "Test first", "Test first.", kind="strategy", task_type="test-fix", content='{"description":"Test first."}'
+    "Test first",
+    "Test first.",
+    kind="strategy",
+    task_type="test-fix",
+    structured_content='{"description":"Test first."}',
 )
 
 BUNDLE = "".join(write_bundle([(MEMORY, ())], "demo", AT))

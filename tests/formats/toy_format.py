@@ -21,9 +21,9 @@ def is_toy(sample: FileSample) -> bool:
 def read_toy(text: str, at: str) -> Reading:
     """Return a memory for every line `type: text`."""
     lines = [line.partition(": ") for line in text.splitlines() if ": " in line]
-    return tuple(imported_memory(kind=kind, body=body, at=at) for kind, _, body in lines), ()
+    return tuple(imported_memory(kind=kind, content=body, at=at) for kind, _, body in lines), ()
 
 
 def write_toy(memories: Iterable[Memory]) -> str:
     """Return one line per memory."""
-    return "!toy\n" + "".join(f"{memory.kind}: {memory.body}\n" for memory in memories)
+    return "!toy\n" + "".join(f"{memory.kind}: {memory.content}\n" for memory in memories)

@@ -225,7 +225,7 @@ def test_inside_the_loop_the_hooks_are_silent_but_for_a_compaction(hooks: Hooks)
     compacted = hooks.raw("session-start", given=json.dumps({"source": "compact"}).encode(), inside=inside)
 
     assert "The parser wants tabs." in compacted.told
-    assert [one.body for one in hooks.memories()] == ["The parser wants tabs."]
+    assert [one.content for one in hooks.memories()] == ["The parser wants tabs."]
     with Project.open(hooks.directory) as project:
         assert project.sessions.latest(5) == []
 
@@ -253,7 +253,7 @@ def test_what_a_session_says_is_worth_knowing_is_kept_once(hooks: Hooks, event: 
 
     kept = {one.kind: one for one in hooks.memories()}
     assert sorted(kept) == ["fix", "knowledge"]
-    assert (kept["fix"].body, kept["fix"].source, kept["fix"].origin_session) == (LEARNED, "explicit", "s-1")
+    assert (kept["fix"].content, kept["fix"].source, kept["fix"].origin_session) == (LEARNED, "explicit", "s-1")
     with Project.open(hooks.directory) as project:
         events = project.memory.history(kept["fix"].id)
     assert [(one.what, one.who) for one in events] == [("added", "agent")]
@@ -278,7 +278,7 @@ def test_secrets_in_what_is_said_are_kept_nowhere(hooks: Hooks) -> None:
 
     with Project.open(hooks.directory) as project:
         session = project.sessions.get("s-1")
-    assert "[redacted]" in hooks.memories()[0].body
+    assert "[redacted]" in hooks.memories()[0].content
     assert "[redacted]" in session.title
     assert secret not in f"{session}{hooks.memories()}"
 
@@ -302,7 +302,7 @@ def test_a_transcript_is_read_for_what_no_other_hook_saw(hooks: Hooks, tmp_path:
     hooks("stop", last_assistant_message=LESSON)
     hooks(event, transcript_path=path)
 
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
     assert hooks.memories()[0].support == 1
 
 
@@ -336,7 +336,7 @@ def test_one_made_of_another_does_not_bring_back_what_a_person_changed_meanwhile
     for event in ("pre-compact", "session-end"):
         hooks(event, session_id="s-2", transcript_path=path)
 
-    assert sorted(one.body for one in hooks.memories()) == [
+    assert sorted(one.content for one in hooks.memories()) == [
         "Port 5544 is taken by the printer.",
         "The parser wants tabs.",
     ]
@@ -361,7 +361,7 @@ def test_what_a_person_deleted_or_changed_meanwhile_is_not_learned_again(hooks: 
         "stop", last_assistant_message="MEMORY:fix:Use tabs in the parser.\nMEMORY:fix:Invoices are rounded to cents."
     )
 
-    assert [one.body for one in hooks.memories()] == ["Invoices are rounded to whole euros."]
+    assert [one.content for one in hooks.memories()] == ["Invoices are rounded to whole euros."]
 
 
 def test_eight_hooks_of_one_session_at_once_lose_nothing(hooks: Hooks) -> None:
@@ -428,7 +428,7 @@ def test_each_agent_is_answered_in_its_own_words(hooks: Hooks, agent: str, start
     named = asked.envelope["hookSpecificOutput"]["hookEventName"]
     assert named == ("UserPromptSubmit" if agent == "opencode" else prompt)
     assert said.envelope == {}
-    assert LEARNED in [one.body for one in hooks.memories()]
+    assert LEARNED in [one.content for one in hooks.memories()]
     with Project.open(hooks.directory) as project:
         assert project.sessions.get("s-1").agent == agent
 
@@ -464,7 +464,7 @@ def test_the_transcripts_of_other_agents_are_read_too(
 
     hooks("session-end", "--agent", agent, transcript_path=path)
 
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 def test_what_gemini_says_twice_is_kept_as_it_was_said(hooks: Hooks, tmp_path: Path) -> None:
@@ -474,7 +474,7 @@ def test_what_gemini_says_twice_is_kept_as_it_was_said(hooks: Hooks, tmp_path: P
     hooks("AfterAgent", "--agent", "gemini", prompt_response=f"{said}{LEARNED}", transcript_path=path)
     hooks("AfterAgent", "--agent", "gemini", prompt_response="MEMORY:fix:Another answer.", transcript_path=path)
 
-    assert sorted(one.body for one in hooks.memories()) == ["Another answer.", LEARNED]
+    assert sorted(one.content for one in hooks.memories()) == ["Another answer.", LEARNED]
 
 
 @pytest.mark.parametrize(
@@ -623,7 +623,7 @@ def test_what_comes_with_a_clone_decides_neither_what_is_read_nor_what_is_writte
     assert failed["says"].startswith("stop failed at ")
     assert failed["waits"] == "1 agent message is waiting to be stored"
     assert (worked["is_fine"], worked["waits"]) == (True, "")
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
     assert {path.name: path.read_text() for path in outside.iterdir()} == precious
 
 
@@ -659,14 +659,14 @@ def test_no_clone_is_told_what_another_project_knows_until_a_person_agrees(
     (clone.directory / ".ralph.toml").write_text(f'[store]\nurl = "{named}"\nproject = "project"\n')
 
     before = [clone("session-start"), clone("stop", last_assistant_message=LESSON)]
-    known = [one.body for one in hooks.memories()]
+    known = [one.content for one in hooks.memories()]
     init_project(clone.directory)
     after = clone("session-start")
 
     assert [one.envelope for one in before] == [{}, {}]
     assert known == ["The parser wants tabs."]
     assert "The parser wants tabs." in after.told
-    assert sorted(one.body for one in clone.memories()) == [LEARNED, "The parser wants tabs."]
+    assert sorted(one.content for one in clone.memories()) == [LEARNED, "The parser wants tabs."]
 
 
 @pytest.mark.sqlite
@@ -680,7 +680,7 @@ def test_no_link_in_a_clone_leads_to_what_another_project_knows(hooks: Hooks, cl
     answers = [clone("session-start"), clone("stop", last_assistant_message=LESSON)]
 
     assert [one.envelope for one in answers] == [{}, {}]
-    assert [one.body for one in hooks.memories()] == ["The parser wants tabs."]
+    assert [one.content for one in hooks.memories()] == ["The parser wants tabs."]
     assert "is not trusted yet" in hook_errors.list_hook_errors(str(clone.directory))[-1].problem
 
 
@@ -695,7 +695,7 @@ def test_a_copy_of_a_project_on_a_server_is_told_nothing_until_a_person_agrees(h
 
     assert [one.envelope for one in before] == [{}, {}]
     assert "The parser wants tabs." in after.told
-    assert sorted(one.body for one in hooks.memories()) == [LEARNED, "The parser wants tabs."]
+    assert sorted(one.content for one in hooks.memories()) == [LEARNED, "The parser wants tabs."]
 
 
 # --- bad input -----------------------------------------------------------------------
@@ -794,7 +794,7 @@ def test_an_answer_of_many_megabytes_is_read_in_time(hooks: Hooks) -> None:
 
     assert answer.envelope == prompt.envelope == {}
     assert answer.err == prompt.err == ""
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
@@ -886,7 +886,7 @@ def test_what_is_said_while_the_store_is_broken_is_stored_once_by_the_next_hook(
     assert said["says"].startswith("stop failed at ")
     assert said["waits"] == "2 agent messages are waiting to be stored"
     memory = hooks.memories()
-    assert [(one.body, one.origin_session, one.support) for one in memory] == [(LEARNED, "s-1", 1)]
+    assert [(one.content, one.origin_session, one.support) for one in memory] == [(LEARNED, "s-1", 1)]
     assert hooks.doctor()["is_fine"]
     assert "5 problems earlier" in hooks.doctor()["says"]
     assert hooks.doctor()["waits"] == ""
@@ -914,7 +914,7 @@ def test_a_locked_database_keeps_no_agent_waiting(hooks: Hooks) -> None:
     assert (code, stop.stdout.read() if stop.stdout else b"") == (0, b"{}\n")
     assert "It took longer than" in said["says"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert sorted(one.body for one in hooks.memories()) == [LEARNED, "The parser wants tabs."]
+    assert sorted(one.content for one in hooks.memories()) == [LEARNED, "The parser wants tabs."]
 
 
 @pytest.mark.slow
@@ -936,7 +936,7 @@ def test_what_is_in_a_long_transcript_at_the_end_of_a_session_is_put_by_in_time(
     assert answer.envelope == {}
     assert "It took longer than 2.5 s" in said["says"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 @pytest.mark.sqlite
@@ -955,7 +955,7 @@ def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, 
 
     assert STATEMENTS_LOST_MESSAGE in said["says"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 def test_after_a_hundred_problems_one_hook_that_works_is_enough(hooks: Hooks) -> None:
@@ -990,7 +990,7 @@ def test_what_waits_and_makes_no_sense_stops_no_hook(hooks: Hooks, tmp_path: Pat
 
     assert [one.err for one in answers] == ["", ""]
     assert LEARNED in answers[1].told
-    assert sorted(one.body for one in hooks.memories()) == ["Lone surrogates.", LEARNED]
+    assert sorted(one.content for one in hooks.memories()) == ["Lone surrogates.", LEARNED]
     assert hooks.doctor()["is_fine"]
     assert hooks.doctor()["waits"] == ""
 
@@ -1016,7 +1016,7 @@ def test_one_that_is_told_to_stop_answers_and_loses_nothing(hooks: Hooks, number
     assert stop.stdout.read() == b"{}\n"
     assert "It was interrupted" in hooks.doctor()["says"]
     hooks("user-prompt-submit", prompt="Hello")
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 @pytest.fixture
@@ -1055,7 +1055,7 @@ def test_a_full_disk_reaches_no_agent_and_loses_nothing(small_disk: Path) -> Non
     assert answers[1].envelope == {}
     assert not said["is_fine"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 @pytest.mark.sqlite
@@ -1074,7 +1074,7 @@ def test_what_is_said_where_nothing_can_be_written_waits_elsewhere(small_disk: P
     assert answers[1].envelope == {}
     assert not said["is_fine"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert LEARNED in [one.body for one in hooks.memories()]
+    assert LEARNED in [one.content for one in hooks.memories()]
 
 
 @pytest.mark.slow
@@ -1092,7 +1092,7 @@ def test_while_the_server_is_away_agents_go_on_and_what_they_say_waits(hooks: Ho
     assert [one.envelope for one in answers] == [{}, {}]
     assert not said["is_fine"]
     assert said["waits"] == "1 agent message is waiting to be stored"
-    assert [one.body for one in hooks.memories()] == [LEARNED]
+    assert [one.content for one in hooks.memories()] == [LEARNED]
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ def test_an_agent_can_use_the_memory_of_its_project(trial: Trial) -> None:
     ran = trial.ralph("run", "--", "sh", "agent.sh")
 
     assert ran.code == 0, ran.err
-    assert "The cache wants a lock." in [memory.body for memory in trial.project.store.memories.all()]
+    assert "The cache wants a lock." in [memory.content for memory in trial.project.store.memories.all()]
 
 
 @pytest.mark.sqlite

@@ -445,7 +445,7 @@ def test_what_git_ignores_and_what_ralph_keeps_may_change(trial: Trial) -> None:
     reviewed(trial, look)
 
     assert trial.outcomes() == [AttemptOutcome.DONE]
-    assert [memory.body for memory in trial.memories()] == ["Learned by a person meanwhile."]
+    assert [memory.content for memory in trial.memories()] == ["Learned by a person meanwhile."]
     assert "Learned by a person" in (trial.root / ".agent/memories.md").read_text()
 
 

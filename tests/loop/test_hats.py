@@ -276,7 +276,7 @@ def test_a_hand_over_teaches_from_its_words_the_notes_and_the_answer() -> None:
 
     found = extract_at_handover("explorer", "planner", handover_text(sigils, ANSWER), AT)
 
-    assert [(memory.kind, memory.body) for memory in found] == [
+    assert [(memory.kind, memory.content) for memory in found] == [
         ("architecture", "Handlers live in `src/api/` and go through `Manager`."),
         ("dependency", "Migrations depend on `alembic` 1.13, pinned in `pyproject.toml`."),
         ("architecture", "Sessions are stored in `src/session/store.py`, one file for each user."),

@@ -232,7 +232,7 @@ def test_what_a_critic_finds_is_a_pitfall_from_then_on(trial: Trial) -> None:
     trial.run(HattedAgent(critic=to("creator", FINDING)), RunOptions(iterations=2), hats=hats("creator", "critic"))
 
     (pitfall,) = trial.memories("pitfall")
-    assert pitfall.body == FINDING
+    assert pitfall.content == FINDING
     assert (pitfall.hat, pitfall.confidence) == ("critic", 0.6)
     assert "src/upload.py" in pitfall.files
 
@@ -371,7 +371,7 @@ def test_memories_are_drawn_from_the_words_at_hand_overs(trial: Trial) -> None:
     assert kinds["architecture"].hat == "explorer"
     assert kinds["constraint"].hat == "planner"
     assert kinds["decision"].origin_attempt == 2
-    assert all(memory.body in agent.told("creator") for memory in (kinds["architecture"], kinds["decision"]))
+    assert all(memory.content in agent.told("creator") for memory in (kinds["architecture"], kinds["decision"]))
 
 
 # --- plan-then-execute ----------------------------------------------------------------------------

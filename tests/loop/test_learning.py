@@ -59,9 +59,9 @@ def test_a_gate_that_passes_after_failing_leaves_a_fix_with_problem_and_change(p
     run(project, ScriptedAgent(DONE, second), gates=("test -e flag || { echo 'FlagError: no flag'; exit 1; }",))
 
     (fix,) = of_kind(project, "fix")
-    assert "**Problem:**" in fix.body
-    assert "FlagError: no flag" in fix.body
-    assert "**Fix:** Created the flag file" in fix.body
+    assert "**Problem:**" in fix.content
+    assert "FlagError: no flag" in fix.content
+    assert "**Fix:** Created the flag file" in fix.content
     assert "quality-gate" in fix.tags
     assert fix.confidence == 0.7
     assert fix.origin_task
@@ -81,9 +81,9 @@ def test_the_notes_of_a_done_attempt_tell_of_the_project(project: Project) -> No
 
     run(project, ScriptedAgent(done(notes)))
 
-    learned = [memory for memory in project.store.memories.all() if "internal/api/" in memory.body]
+    learned = [memory for memory in project.store.memories.all() if "internal/api/" in memory.content]
     assert [memory.kind for memory in learned] in (["pattern"], ["convention"])
-    assert not any("looked around" in memory.body for memory in project.store.memories.all())
+    assert not any("looked around" in memory.content for memory in project.store.memories.all())
 
 
 def test_a_hand_over_between_roles_keeps_what_was_found(project: Project) -> None:
@@ -136,13 +136,13 @@ def test_a_finished_run_is_extracted_validated_and_promoted_by_itself(project: P
     events = run(project, agent)
 
     (strategy,) = of_kind(project, "strategy")
-    content = json.loads(strategy.content)
+    content = json.loads(strategy.structured_content)
     assert strategy.task_type == "test-fix"
     assert content["effectiveness"] == 1
     assert content["iterations"] == 6
     assert strategy.confidence == 0.9
     (estimate,) = of_kind(project, "estimate")
-    assert json.loads(estimate.content)["totalIterations"] == 1  # for one task of six
+    assert json.loads(estimate.structured_content)["totalIterations"] == 1  # for one task of six
     assert of_kind(project, "convention")
     assert [event.what for event in events].count("extracted") == 1
     told = project.prompts.preview(
@@ -161,7 +161,7 @@ def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Projec
     run(project, ScriptedAgent(f"{report}{FAILED}", f"{report}{FAILED}", DONE))
 
     (antipattern,) = of_kind(project, "antipattern")
-    assert json.loads(antipattern.content)["occurrences"] == 2
+    assert json.loads(antipattern.structured_content)["occurrences"] == 2
     assert antipattern.success_rate == 0
 
 

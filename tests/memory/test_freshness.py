@@ -357,7 +357,7 @@ def test_a_text_that_was_rewritten_in_a_file_is_fresh(store: Store, project: Pat
     put(project, "src/a.py", "other")
     check_staleness(store, project)
 
-    store.memories.update(id, "edited", BY, body="About src/a.py as it is now", updated_at=now())
+    store.memories.update(id, "edited", BY, content="About src/a.py as it is now", updated_at=now())
 
     assert stale(store, id) == ""
     assert check_staleness(store, project).marked == ()

@@ -57,7 +57,7 @@ def ask(project: Project, prompt: str, id: str = "s-1") -> str:
 
 
 def bodies(project: Project) -> list[str]:
-    return sorted(one.body for one in project.memory.list(MemoryFilter()))
+    return sorted(one.content for one in project.memory.list(MemoryFilter()))
 
 
 def units(text: str) -> int:
@@ -273,7 +273,9 @@ def test_what_another_session_says_as_well_makes_it_surer(project: Project) -> N
     project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
     project.sessions.store_message("s-2", "codex", "MEMORY:fix:The parser wants tabs.")
 
-    assert [(one.body, one.support) for one in project.memory.list(MemoryFilter())] == [("The parser wants tabs.", 2)]
+    assert [(one.content, one.support) for one in project.memory.list(MemoryFilter())] == [
+        ("The parser wants tabs.", 2)
+    ]
 
 
 def test_without_a_name_a_session_leaves_its_memories_and_no_trace_of_itself(project: Project) -> None:

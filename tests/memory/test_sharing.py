@@ -64,7 +64,7 @@ def received(project: Project) -> list[Memory]:
 
 
 def listed(project: Project) -> list[str]:
-    return [memory.body for memory in received(project)]
+    return [memory.content for memory in received(project)]
 
 
 def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
@@ -92,10 +92,10 @@ def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project,
 
     (kept,) = ours.memory.sharing.share(memory.id)
 
-    assert (kept.what, kept.memory.body) == ("added", memory.body)
+    assert (kept.what, kept.memory.content) == ("added", memory.content)
     (copy,) = received(theirs)
-    assert (copy.body, copy.kind, copy.tags, copy.files) == (
-        memory.body,
+    assert (copy.content, copy.kind, copy.tags, copy.files) == (
+        memory.content,
         "convention",
         ("python",),
         ("pyproject.toml",),
@@ -115,8 +115,8 @@ def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
     theirs.files.sync()
 
-    assert [one.memory.body for one in theirs.memory.search("uv", MemoryFilter(), 5)] == ["Use uv instead of pip."]
-    assert [one.body for one in theirs.memory.prime(MemoryFilter(), text="install with uv or pip")] == [
+    assert [one.memory.content for one in theirs.memory.search("uv", MemoryFilter(), 5)] == ["Use uv instead of pip."]
+    assert [one.content for one in theirs.memory.prime(MemoryFilter(), text="install with uv or pip")] == [
         "Use uv instead of pip."
     ]
 
@@ -156,7 +156,7 @@ def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Proje
     ours.memory.sharing.share(memory.id)
     listed(theirs)
 
-    assert listed(ours) == [memory.body]
+    assert listed(ours) == [memory.content]
     assert ours.store.memories.history.last_event_seq() == before
 
 
@@ -186,7 +186,7 @@ def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs:
 
 def test_an_id_that_means_something_else_here_is_not_written_over(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    other = replace(memory, title="Other", body="Zebras have stripes, mostly.")
+    other = replace(memory, title="Other", content="Zebras have stripes, mostly.")
     theirs.store.memories.insert_unchecked(other, ChangeInfo(who="person", why="test"))
 
     ours.memory.sharing.share(memory.id)
@@ -350,7 +350,11 @@ def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, thei
 
     assert kept.what == "edited"
     (copy,) = received(theirs)
-    assert (before, copy.body, copy.tags) == (["Use uv instead of pip."], "Never use pip; uv is quicker.", ("speed",))
+    assert (before, copy.content, copy.tags) == (
+        ["Use uv instead of pip."],
+        "Never use pip; uv is quicker.",
+        ("speed",),
+    )
     assert whats(theirs, copy.id)[-1] == ("ralph", "edited", "shared from ours")
     assert len(ours.memory.sharing.list(MemoryFilter())) == 1
 
@@ -395,7 +399,7 @@ def test_what_is_no_longer_shared_goes_with_the_reason_and_stays_where_it_came_f
 
     ours.memory.sharing.unshare(memory.id)
 
-    assert (listed(ours), listed(theirs)) == ([memory.body], [])
+    assert (listed(ours), listed(theirs)) == ([memory.content], [])
     assert theirs.store.memories.get(memory.id).state_reason == "no longer shared (ours)"
     assert whats(theirs, memory.id)[-1] == ("ralph", "unshared", "no longer shared (ours)")
     assert ours.memory.sharing.list(MemoryFilter()) == []
@@ -432,7 +436,7 @@ def test_what_was_edited_here_stays_when_it_is_unshared(ours: Project, theirs: P
 
     ours.memory.sharing.unshare(memory.id)
 
-    assert listed(theirs) == [memory.body]
+    assert listed(theirs) == [memory.content]
 
 
 def attempt_with(store: Store, shown: str, outcome: AttemptOutcome, status: TaskStatus) -> None:
@@ -452,7 +456,7 @@ def test_what_helped_here_stays_when_it_is_unshared(ours: Project, theirs: Proje
 
     ours.memory.sharing.unshare(helped.id, shown.id)
 
-    assert listed(theirs) == [helped.body]
+    assert listed(theirs) == [helped.content]
 
 
 def test_what_was_known_here_before_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
@@ -487,7 +491,7 @@ def test_an_agent_shares_nothing(ours: Project, theirs: Project) -> None:
         with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
             refused()
 
-    assert listed(theirs) == [known.body]
+    assert listed(theirs) == [known.content]
 
 
 def test_several_are_shared_or_none(ours: Project, theirs: Project) -> None:
@@ -512,7 +516,7 @@ def test_what_is_not_shared_cannot_be_unshared(ours: Project) -> None:
     with pytest.raises(RalphError, match="is not shared"):
         ours.memory.sharing.unshare(shared.id, memory.id)
 
-    assert [one.memory.body for one in ours.memory.sharing.list(MemoryFilter())] == [shared.body]
+    assert [one.memory.content for one in ours.memory.sharing.list(MemoryFilter())] == [shared.content]
 
 
 # --- the shared project ------------------------------------------------------------------------
@@ -524,7 +528,7 @@ def test_the_shared_are_listed_with_where_they_came_from(ours: Project, theirs: 
 
     found = ours.memory.sharing.list(MemoryFilter())
 
-    assert sorted((one.project, one.memory.body) for one in found) == [
+    assert sorted((one.project, one.memory.content) for one in found) == [
         ("ours", "Use uv instead of pip."),
         ("theirs", "Name tests as sentences."),
     ]
@@ -557,7 +561,7 @@ def test_what_was_agreed_on_can_be_lost_without_harm(ours: Project, theirs: Proj
     scope.execute("DELETE FROM synced_entries WHERE project_id = :project_id")
     scope.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED_MARK)
 
-    assert listed(theirs) == [memory.body]
+    assert listed(theirs) == [memory.content]
     ours.memory.edit(memory.id, content="Never use pip; uv is quicker.")
     ours.memory.sharing.share(memory.id)
     assert listed(theirs) == ["Never use pip; uv is quicker."]

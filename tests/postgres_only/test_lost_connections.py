@@ -90,7 +90,7 @@ def cut_off(url: str, proxy: Proxy) -> Iterator[Store]:
 
 
 def a_memory(title: str) -> Memory:
-    return Memory(id="", kind="pattern", title=title, body="", created_at=now(), updated_at=now())
+    return Memory(id="", kind="pattern", title=title, content="", created_at=now(), updated_at=now())
 
 
 def postgres(store: Store) -> own.PostgresDatabase:

@@ -291,7 +291,7 @@ def test_who_watches_memories_sees_one_added_elsewhere_within_a_second(clone: Cl
 
 
 def _memory(title: str) -> Memory:
-    return Memory(id="", kind="pattern", title=title, body="", created_at=now(), updated_at=now())
+    return Memory(id="", kind="pattern", title=title, content="", created_at=now(), updated_at=now())
 
 
 def _stop(running: Running) -> None:

@@ -63,7 +63,7 @@ def behind(folder: Path, pooler: Pooler, server: Server, database: str) -> Machi
 
 
 def a_memory(title: str) -> Memory:
-    return Memory(id="", kind="pattern", title=title, body="", created_at=now(), updated_at=now())
+    return Memory(id="", kind="pattern", title=title, content="", created_at=now(), updated_at=now())
 
 
 def test_the_tables_are_made_through_a_pooler(pooler: Pooler, server: Server, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_claude_code_tells_its_model_what_is_remembered_and_keeps_what_it_says(
     model.play(says(f"Done.\nMEMORY:fix:{LESSON}"), says("Fine."))
 
     first = asked_claude.ask("Go.")
-    learned = [one for one in memories(directory) if one.body == LESSON]
+    learned = [one for one in memories(directory) if one.content == LESSON]
     asked_claude.ask("Go on.")
 
     one, two = conversations(model)
@@ -142,7 +142,7 @@ def test_claude_code_that_goes_on_is_not_told_again(asked_claude: Claude, model:
     one, two = conversations(model)
     assert one.text.count(TABS) == two.text.count(TABS) == 1
     assert two.text.count(LESSON) == 1  # its own words, in the conversation
-    assert sorted((one.body, one.support) for one in memories(asked_claude.directory)) == [(LESSON, 1), (TABS, 1)]
+    assert sorted((one.content, one.support) for one in memories(asked_claude.directory)) == [(LESSON, 1), (TABS, 1)]
 
 
 def test_claude_code_is_told_again_after_a_compaction(asked_claude: Claude, model: ModelServer) -> None:
@@ -172,7 +172,7 @@ def test_claude_code_that_is_forked_does_not_bring_back_what_a_person_changed(
 
     assert forked != session
     assert conversations(model)[-1].has(LESSON)
-    assert sorted(one.body for one in memories(directory)) == [TABS, PAPER]
+    assert sorted(one.content for one in memories(directory)) == [TABS, PAPER]
 
 
 @pytest.mark.sqlite
@@ -191,7 +191,7 @@ def test_claude_code_goes_on_where_our_store_is_broken_and_nothing_is_lost(
     database.write_bytes(whole)
     asked_claude.ask("Go on.")
 
-    assert [(one.body, one.support) for one in memories(directory)] == [(LESSON, 1)]
+    assert [(one.content, one.support) for one in memories(directory)] == [(LESSON, 1)]
 
 
 def test_gemini_tells_its_model_what_is_remembered_and_keeps_what_it_says(
@@ -209,5 +209,5 @@ def test_gemini_tells_its_model_what_is_remembered_and_keeps_what_it_says(
     one, two = conversations(model)
     assert one.text.count(TABS) == 1
     assert two.text.count(TABS) == two.text.count(LESSON) == 1
-    assert sorted((one.body, one.support) for one in memories(a_git_project)) == [(LESSON, 1), (TABS, 1)]
+    assert sorted((one.content, one.support) for one in memories(a_git_project)) == [(LESSON, 1), (TABS, 1)]
     assert {(one.agent, one.title) for one in sessions(a_git_project)} == {("gemini", "Go."), ("gemini", "Go on.")}

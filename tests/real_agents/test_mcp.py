@@ -56,7 +56,7 @@ def test_what_its_model_remembers_is_in_the_store_and_found_by_its_next_search(
     assert status_of(events) == [("ralph", "connected")]
     with Project.open(a_git_project) as project:
         memory = project.memory.list(MemoryFilter())[0]
-    assert (memory.kind, memory.body, memory.source) == ("fix", content, "explicit")
+    assert (memory.kind, memory.content, memory.source) == ("fix", content, "explicit")
     first, second, third = (request for request in model.requests if request.tools)
     assert "mcp__ralph__remember" in first.tools
     assert memory.id in second.last

@@ -50,7 +50,7 @@ def servers(events: list[dict[str, Any]]) -> dict[str, str]:
 
 def remembered(directory: Path) -> list[str]:
     with Project.open(directory) as project:
-        return [one.body for one in project.store.memories.all()]
+        return [one.content for one in project.store.memories.all()]
 
 
 def test_the_plugin_works_from_its_folder_and_what_one_session_learns_the_next_is_told(

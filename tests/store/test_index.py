@@ -105,7 +105,7 @@ TAGS = st.lists(st.sampled_from(["x", "Parser tools", "größe"]), max_size=2)
 STEPS = st.one_of(
     st.tuples(st.just("add"), TEXTS, TEXTS, FILES, TAGS),
     st.tuples(st.just("edit"), st.integers(0, 9), TEXTS, FILES, TAGS),
-    st.tuples(st.just("change"), st.integers(0, 9), st.sampled_from(["title", "body"]), TEXTS),
+    st.tuples(st.just("change"), st.integers(0, 9), st.sampled_from(["title", "content"]), TEXTS),
     st.tuples(st.just("change"), st.integers(0, 9), st.just("tags"), TAGS.map(tuple)),
     st.tuples(st.just("change"), st.integers(0, 9), st.just("files"), FILES.map(tuple)),
     st.tuples(st.just("delete"), st.integers(0, 9)),
@@ -139,7 +139,7 @@ class Steps:
 
     def edit(self, number: int, body: str, files: list[str], tags: list[str]) -> None:
         if id := self.pick(number):
-            self.memories.update(id, "edited", T, body=body, files=tuple(files), tags=tuple(tags))
+            self.memories.update(id, "edited", T, content=body, files=tuple(files), tags=tuple(tags))
 
     def change(self, number: int, field: str, value: object) -> None:
         if id := self.pick(number):
@@ -156,7 +156,7 @@ class Steps:
 
     def together(self, body: str) -> None:
         change = replace(T, id=change_id())
-        pairs = [(one, replace(one, body=body)) for one in self.memories.all() if one.body != body]
+        pairs = [(one, replace(one, content=body)) for one in self.memories.all() if one.content != body]
         if self.memories.update_unmodified(pairs, "edited", change):
             self.memories.undo_change(change.id, T)
 
@@ -164,7 +164,7 @@ class Steps:
         ids = {id for id in (self.pick(one), self.pick(other)) if id}
         if len(ids) == 2:
             kept, aside = map(self.memories.get, sorted(ids))
-            self.memories.consolidate(kept, replace(kept, body=body), [aside], T)
+            self.memories.consolidate(kept, replace(kept, content=body), [aside], T)
 
     def bring(self, title: str, body: str) -> None:
         self.memories.import_memories(

@@ -171,7 +171,9 @@ def test_what_is_staged_is_exported_in_the_form_for_it(served: Served) -> None:
     staged = a_memory(
         "Tests first", "Tests first.", kind="strategy", state=MemoryState.STAGED, source=MemorySource.AUTOMATIC
     )
-    remember(served.project.store, replace(staged, content='{"strategy": "tests first"}', task_type="testing"))
+    remember(
+        served.project.store, replace(staged, structured_content='{"strategy": "tests first"}', task_type="testing")
+    )
 
     _, text = exported(served, "staging")
 

@@ -257,7 +257,7 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
 def _ask_wording(learning: Memory) -> str:
     """Ask for a new wording, in an editor or on one line. Empty if the person gives none."""
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-        return edit_text(learning.body)
+        return edit_text(learning.content)
     return ask("New text on one line (Enter to cancel): ")
 
 

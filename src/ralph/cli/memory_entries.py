@@ -89,7 +89,7 @@ def _from_editor(project: Project, id: str) -> str | None:
     """Open the text of a memory in an editor. Return None if it was not changed."""
     if not is_interactive():
         raise UsageError("Nothing to change. Use --content, --title, --type, --tags, --files or --confidence.")
-    body = project.memory.show(id).memory.body
+    body = project.memory.show(id).memory.content
     new_body = edit_text(body)
     return new_body if new_body != body else None
 

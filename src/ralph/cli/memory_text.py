@@ -60,11 +60,11 @@ SCORE_COMPONENT_WIDTH = 15
 def summary_line(memory: Memory) -> str:
     """Return a memory as one line: its title, and its body if that says more."""
     start = memory.title.removesuffix("...")
-    _, is_fix, fix = memory.body.partition(FIX_MARKER)
+    _, is_fix, fix = memory.content.partition(FIX_MARKER)
     if is_fix:
         text = f"{memory.title}: {fix.strip()}"
     else:
-        text = memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}"
+        text = memory.content if memory.content.startswith(start) else f"{memory.title}: {memory.content}"
     return one_line(clean(text), MAX_MEMORY_LENGTH)
 
 
@@ -172,7 +172,7 @@ def print_memory(view: MemoryView) -> None:
 def print_markdown_entry(memory: Memory) -> None:
     """Print a memory as an entry of the Markdown file, with its body unchanged."""
     title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
-    text = clean(title + (memory.body or memory.title))
+    text = clean(title + (memory.content or memory.title))
     tags = f"tags: {printable(', '.join(memory.tags))} | " if memory.tags else ""
     print(f"{HEADING}\n## {kind_heading(memory.kind)}\n\n### {printable(memory.id)}")
     print("\n".join(f"> {line}".rstrip() for line in text.split("\n")))
@@ -196,9 +196,9 @@ def print_facts(facts: Mapping[str, object]) -> None:
 
 def print_body(memory: Memory) -> None:
     """Print the body of a memory, indented, unless it only repeats the title."""
-    if memory.body.rstrip(".!?") != memory.title:
+    if memory.content.rstrip(".!?") != memory.title:
         print()
-        for line in clean(memory.body).split("\n"):
+        for line in clean(memory.content).split("\n"):
             indented = f"  {line.expandtabs(4)}".rstrip()
             text = indented.lstrip()
             indent = indented[: len(indented) - len(text)]

@@ -151,7 +151,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
         "Attempts": metrics.total_attempts,
         "Failures in a row": metrics.consecutive_failures,
         "Difficulty": metrics.difficulty,
-        "Estimate": printable(one_line(estimate.body, 120)) if estimate else "",
+        "Estimate": printable(one_line(estimate.content, 120)) if estimate else "",
     }
     for name, value in facts.items():
         if value:

@@ -79,7 +79,8 @@ def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], proje
 
     yield hashed_line({"ralph_bundle": BUNDLE_VERSION, "project": project, "exported_at": at})
     for memory, events in memories:
-        yield hashed_line({name: value for name, value in record_fields(memory).items() if name not in _LOCAL_FIELDS})
+        fields = {_KEYS.get(name, name): value for name, value in record_fields(memory).items()}
+        yield hashed_line({name: value for name, value in fields.items() if name not in _LOCAL_FIELDS})
         for event in events:
             yield hashed_line({"event": record_fields(event)})
         count += 1
@@ -234,7 +235,7 @@ def _memory(values: dict[str, Any], exported_at: str) -> Memory:
     if not created:
         raise InvalidEntryError("it has no date")
     fields["updated_at"] = fields.get("updated_at") or created
-    return Memory(**fields)
+    return Memory(**{_FIELDS_BY_KEY.get(key, key): value for key, value in fields.items()})
 
 
 def _event(values: object, memory_id: str) -> MemoryEvent:
@@ -439,7 +440,10 @@ _EVENT_FIELDS: Fields = {
     "change_id": _id,
     "undoes": parse_count,
 }
+_KEYS = {"content": "body", "structured_content": "content"}
+"""Keys of fields that are called otherwise in a bundle."""
+_FIELDS_BY_KEY = {key: name for name, key in _KEYS.items()}
 _MEMORY_DEFAULTS = {
-    name: list(value) if isinstance(value, tuple) else value
-    for name, value in record_fields(Memory(id="", kind="", title="", body="", created_at="", updated_at="")).items()
+    _KEYS.get(name, name): list(value) if isinstance(value, tuple) else value
+    for name, value in record_fields(Memory(id="", kind="", title="", content="", created_at="", updated_at="")).items()
 }

@@ -95,7 +95,7 @@ def add_signs(text: str, collector: MemoryCollector, *, include_lists: bool = Fa
             sign.line,
             kind="constraint",
             title=sign.name if is_named else "",
-            body=body if is_named else f"{sign.name}\n{body}".strip(),
+            content=body if is_named else f"{sign.name}\n{body}".strip(),
             tags=(GUARDRAIL_TAG,),
             created_at=sign.date(),
         )

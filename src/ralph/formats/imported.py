@@ -63,16 +63,16 @@ def require_object(entry: object) -> dict[str, object]:
     return entry
 
 
-def imported_memory(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
+def imported_memory(*, kind: str, content: str, at: str, title: str = "", **fields: Any) -> Memory:
     """Return a memory made from untrusted text; raise `InvalidEntryError` if it is empty or too long.
 
     `at` is the current time, used for entries without a date. The default title is the first sentence.
     """
-    if len(body) > MAX_BODY_LENGTH:
-        raise InvalidEntryError(f"it has {len(body):,} characters, and the limit is {MAX_BODY_LENGTH:,}")
-    text = sanitize(body)
+    if len(content) > MAX_BODY_LENGTH:
+        raise InvalidEntryError(f"it has {len(content):,} characters, and the limit is {MAX_BODY_LENGTH:,}")
+    text = sanitize(content)
     heading = stored_title(sanitize(title[:MAX_BODY_LENGTH])) or extract_title(text)
-    if not heading or not (text or fields.get("content")):
+    if not heading or not (text or fields.get("structured_content")):
         raise InvalidEntryError("it is empty")
     created = fields.pop("created_at", "") or at
     confidence = fields.pop("confidence", None)
@@ -80,7 +80,7 @@ def imported_memory(*, kind: str, body: str, at: str, title: str = "", **fields:
         id=fields.pop("id", ""),
         kind=parse_kind(kind),
         title=heading,
-        body=text,
+        content=text,
         files=fields.pop("files", ()) or find_paths(text),
         source=fields.pop("source", MemorySource.IMPORTED),
         confidence=INITIAL_CONFIDENCE[MemorySource.IMPORTED] if confidence is None else confidence,

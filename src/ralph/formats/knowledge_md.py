@@ -172,7 +172,7 @@ def read_knowledge_md(text: str, at: str) -> Reading:
         memory = imported_memory(
             kind="knowledge",
             title=note.title,
-            body=note.body,
+            content=note.body,
             at=at,
             tags=note.tags,
             feature=note.feature,
@@ -193,7 +193,7 @@ def note_of(memory: Memory) -> KnowledgeNote:
     return KnowledgeNote(
         title=memory.title,
         tags=memory.tags,
-        body=memory.body,
+        body=memory.content,
         feature=memory.feature,
         created_at=memory.created_at,
     )

@@ -129,9 +129,9 @@ def learning_memory(fields: Fields, at: str, **more: object) -> Memory:
     return imported_memory(
         kind=kind,
         title=title,
-        body=body,
+        content=body,
         at=at,
-        content="" if is_plain else dumps(content),
+        structured_content="" if is_plain else dumps(content),
         task_type=task_type,
         confidence=DEFAULT_CONFIDENCE if confidence is None else confidence,
         success_rate=parse_ratio(fields.get("successRate"), "success rate"),

@@ -46,11 +46,11 @@ CSV_COLUMNS: dict[str, Callable[[Memory], str]] = {
     "useCount": lambda memory: str(memory.uses),
     "createdAt": lambda memory: memory.created_at,
     "title": lambda memory: memory.title,
-    "content": lambda memory: memory.body or memory.title,
+    "content": lambda memory: memory.content or memory.title,
     "tags": lambda memory: ",".join(memory.tags),
     "files": lambda memory: ",".join(memory.files),
     "source": lambda memory: memory.source,
-    "structured": lambda memory: dumps(structured_content(memory)) if memory.content else "",
+    "structured": lambda memory: dumps(structured_content(memory)) if memory.structured_content else "",
 }
 """Function that returns the cell of a memory, by column name."""
 REQUIRED_COLUMNS = ("type", "content")
@@ -156,7 +156,7 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
     return imported_memory(
         kind=parse_kind(cells.get("type")),
         title=cells.get("title", ""),
-        body=cells["content"],
+        content=cells["content"],
         at=at,
         id=parse_id(cells.get("id")),
         task_type=one_line(sanitize(cells.get("taskType", "")), 50) or None,
@@ -167,7 +167,7 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
         tags=parse_tags(cells.get("tags")),
         files=parse_paths(cells.get("files")),
         source=MemorySource(source) if source in tuple(MemorySource) else MemorySource.IMPORTED,
-        content=_content(cells.get("structured", "").strip()),
+        structured_content=_content(cells.get("structured", "").strip()),
     )
 
 

@@ -126,7 +126,7 @@ def read_memories_md(text: str, at: str) -> Reading:
         try:
             memory = imported_memory(
                 kind=entry.kind,
-                body=entry.body,
+                content=entry.body,
                 at=at,
                 id=parse_id(entry.id),
                 tags=parse_tags(list(entry.tags)),
@@ -148,7 +148,7 @@ def write_memories_md(memories: Iterable[Memory]) -> str:
             MarkdownEntry(
                 id=memory.id,
                 kind=memory.kind,
-                body=memory.body or memory.title,
+                body=memory.content or memory.title,
                 tags=memory.tags,
                 created=memory.created_at[:10],
             )

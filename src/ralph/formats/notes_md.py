@@ -96,7 +96,7 @@ def read_notes_md(text: str, at: str) -> Reading:
     if len(sections) == 1:
         for line, body in _paragraphs(sections[0].rows):
             if is_prose(body) and not is_placeholder(body):
-                collector.add(line, kind="context", body=body)
+                collector.add(line, kind="context", content=body)
         return collector.result("Nothing to import: no section or paragraph found.")
     seen: dict[str, int] = {}
     for section in sections:
@@ -129,7 +129,7 @@ def _add_section(section: NotesSection, heading: str, title: str, collector: Mem
             section.line,
             kind=kind_from_headings(headings),
             title=one_line(heading, MAX_TITLE_LENGTH - len(ending)) + ending if heading else "",
-            body=body,
+            content=body,
             tags=heading_tags(topics),
             created_at=find_date(section.heading),
         )
@@ -212,12 +212,12 @@ class MemoryCollector:
         """Add a memory, or a problem if it is invalid; the default title is the first words of the body."""
         try:
             memory = imported_memory(
-                at=self._at, **fields | {"title": fields.get("title") or _default_title(fields["body"])}
+                at=self._at, **fields | {"title": fields.get("title") or _default_title(fields["content"])}
             )
         except InvalidEntryError as error:
             self._unreadable.append(ReadProblem(line=line, why=f"The text that starts here was skipped: {error}."))
             return
-        words = " ".join(memory.body.casefold().split()).rstrip(".")
+        words = " ".join(memory.content.casefold().split()).rstrip(".")
         self._memories.setdefault((fields.get("title", "").casefold(), words), memory)
 
     def result(self, nothing: str) -> Reading:

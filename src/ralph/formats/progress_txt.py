@@ -99,7 +99,7 @@ def read_progress_txt(text: str, at: str) -> Reading:
                 collector.add(
                     line,
                     kind="pattern" if "pattern" in topic.heading.lower() else kind_from_headings([topic.heading]),
-                    body=learned,
+                    content=learned,
                     tags=heading_tags([section.heading]) if section is not topic else (),
                     created_at=find_date(section.heading),
                 )
@@ -109,7 +109,7 @@ def read_progress_txt(text: str, at: str) -> Reading:
         is_learned = entry is not None and section is not entry and _announces_learnings(section.heading)
         for line, learned in _bullets(items) if is_learned else _learnings(items):
             tags = (story.lower(),) if entry and (story := story_id(entry.heading)) else ()
-            collector.add(line, kind="context", body=learned, tags=tags, created_at=entry_date if entry else "")
+            collector.add(line, kind="context", content=learned, tags=tags, created_at=entry_date if entry else "")
     add_signs(text, collector)
     return collector.result("Nothing to import: no pattern or learning found.")
 

@@ -485,4 +485,6 @@ def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_err
     else:
         return []
     statements = parse_statements(text)
-    return [hook_errors.Statement(kind=one.kind, title=one.title, body=one.body, tags=one.tags) for one in statements]
+    return [
+        hook_errors.Statement(kind=one.kind, title=one.title, body=one.content, tags=one.tags) for one in statements
+    ]

@@ -149,7 +149,7 @@ def _why_unranked(memory: Memory, context: RecallContext) -> str:
     from ralph.memory.recall.candidates import MAX_CANDIDATES
     from ralph.memory.recall.query import build_query
 
-    held = {*tokenize("\n".join((memory.title, memory.body, *memory.tags)))}
+    held = {*tokenize("\n".join((memory.title, memory.content, *memory.tags)))}
     held |= {word for path in memory.files for word in tokenize_path(path)}
     if held.isdisjoint(build_query(context).words):
         return "has no distinctive word in common with the task"

@@ -217,7 +217,7 @@ def _split_repeated(memories: list[Memory], injected: str) -> tuple[list[Memory]
     if not memories or not injected:
         return memories, []
     echo = EchoDetector(injected)
-    new = [memory for memory in memories if not echo.is_copied(memory.body)]
+    new = [memory for memory in memories if not echo.is_copied(memory.content)]
     repeated = [memory for memory in memories if memory not in new]
     return new, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
 

@@ -121,7 +121,9 @@ class LearningService:
         self._actor.require_person("accept learnings")
         text = sanitize(content or "")
         # The content is a person's now, no longer generated from figures.
-        fields: dict[str, object] = {"title": extract_title(text), "body": text, "content": ""} if text else {}
+        fields: dict[str, object] = (
+            {"title": extract_title(text), "content": text, "structured_content": ""} if text else {}
+        )
         at = now()
         with self._store.transaction():
             self._staged(id)

@@ -91,7 +91,7 @@ class MemoryService(MemoryQueries):
                 id="",
                 kind=kind,
                 title=heading,
-                body=text,
+                content=text,
                 tags=clean_tags(tags) or (tags_from_title(heading) if kind == "knowledge" else ()),
                 files=clean_files(files) or find_paths(text),
                 feature=feature,
@@ -141,11 +141,11 @@ class MemoryService(MemoryQueries):
             text = clean_content(content)
             if not text:
                 raise UsageError("A memory needs content. To remove it, delete it.", code="empty-content")
-            fields |= {"body": text, "files": find_paths(text)}
-            if current.title == extract_title(current.body):
+            fields |= {"content": text, "files": find_paths(text)}
+            if current.title == extract_title(current.content):
                 fields["title"] = extract_title(text)
         if title is not None:
-            fields["title"] = one_line(sanitize(title)) or extract_title(str(fields.get("body", current.body)))
+            fields["title"] = one_line(sanitize(title)) or extract_title(str(fields.get("content", current.content)))
         if type is not None:
             fields["kind"] = self._check_type(type)
         if tags is not None:

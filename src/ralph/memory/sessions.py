@@ -208,7 +208,7 @@ class SessionService:
         shown = self._store.memories.find_by_ids(session.shown)
         context = EchoDetector("\n".join([_render(shown), *self._earlier_versions(shown, session.started_at)]))
         return [
-            one for one in statements if not context.is_copied(one.body) and _statement_hash(one) not in session.said
+            one for one in statements if not context.is_copied(one.content) and _statement_hash(one) not in session.said
         ]
 
     def _earlier_versions(self, memories: Sequence[Memory], since: str) -> Iterator[str]:
@@ -320,7 +320,7 @@ def _statement_hash(memory: Memory) -> str:
     """Return a hash that identifies a statement."""
     from hashlib import sha256
 
-    return sha256(f"{memory.kind}\n{memory.body}".encode()).hexdigest()[:16]
+    return sha256(f"{memory.kind}\n{memory.content}".encode()).hexdigest()[:16]
 
 
 def _summary(text: str) -> str:

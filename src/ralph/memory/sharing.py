@@ -31,7 +31,7 @@ NO_LONGER = "no longer shared"
 RALPH = "ralph"
 MAX_USES = 1_000
 """Number of the latest uses searched for an attempt that succeeded."""
-_TEXT = ("kind", "title", "body", "content", "tags", "files", "task_type")
+_TEXT = ("kind", "title", "content", "structured_content", "tags", "files", "task_type")
 _NOT_CARRIED = {
     "feature": None,
     "origin_task": None,
@@ -264,5 +264,7 @@ def _text_of(memory: Memory) -> dict[str, Any]:
 
 def _mark(memory: Memory) -> str:
     """Return a hash of the text of a memory."""
-    text = json.dumps(_text_of(memory), ensure_ascii=False)
+    # The keys are those of stored hashes, from before the fields were renamed.
+    keys = {"content": "body", "structured_content": "content"}
+    text = json.dumps({keys.get(name, name): value for name, value in _text_of(memory).items()}, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -148,8 +148,8 @@ class MemoryStore(MemoryWriter):
                 return AddResult(memory=updated, what="revived", event=self._record(known, updated, "revived", change))
             if not _has_new_origin(known, memory) and not fields:
                 updated = replace(updated, support=known.support, confidence=known.confidence)
-                is_same = (updated.body, updated.tags, updated.files) == (known.body, known.tags, known.files)
-                if known.content or is_same:
+                is_same = (updated.content, updated.tags, updated.files) == (known.content, known.tags, known.files)
+                if known.structured_content or is_same:
                     return AddResult(memory=known, what="known")
             updated = replace(updated, **fields or {})
             event = self._record(known, updated, "learned again", change)
@@ -198,7 +198,7 @@ class MemoryStore(MemoryWriter):
                     fresh[after.id] = after, *fresh[after.id][1:]
                 else:
                     after = _revived(after, memory, True) if memory.state is MemoryState.ACTIVE else after
-                    after = replace(after, **reset_marks_on_edit(known, {"body": after.body}))
+                    after = replace(after, **reset_marks_on_edit(known, {"content": after.content}))
                     what = "known" if after == known else "merged" if after.state is known.state else "revived"
                     results.append(AddResult(memory=after, what=what))
                     if after != known:

@@ -147,7 +147,7 @@ class MemoryIndex(MemoryReader):
     def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
         """Return the titles a memory links to, each with its memory, and the active memories that link to it."""
         memory = self.get(id)
-        out = [(title, self.by_title(title)) for title in links_in(memory.body)]
+        out = [(title, self.by_title(title)) for title in links_in(memory.content)]
         rows = self.scope.query(
             """
             SELECT m.* FROM memory_links AS l CROSS JOIN memory AS m

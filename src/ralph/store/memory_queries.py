@@ -246,13 +246,14 @@ def with_old_fields(memory: Memory, was: str | None) -> Memory:
             f"An event in the history of {memory.id} is damaged. Check the database with: ralph doctor",
             code="damaged-event",
         ) from None
-    names = set(Memory.__slots__) - {"id"}  # type: ignore[attr-defined]
-    return to_record(
-        Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY_CONVERTERS
-    )
+    current = to_columns(memory, MEMORY_COLUMN_NAMES)
+    old = {column: before[column] for column in current.keys() & before.keys() - {"id"}}
+    return to_record(Memory, current | old, MEMORY_CONVERTERS, MEMORY_COLUMN_NAMES)
 
 
-MEMORY_COLUMNS = ", ".join(f"r.{name}" for name in Memory.__slots__)  # type: ignore[attr-defined]
+MEMORY_COLUMN_NAMES = {"content": "body", "structured_content": "content"}
+"""Columns, and keys in the history, of fields that are named otherwise."""
+MEMORY_COLUMNS = ", ".join(f"r.{MEMORY_COLUMN_NAMES.get(name, name)}" for name in Memory.__slots__)  # type: ignore[attr-defined]
 MEMORY_CONVERTERS: Converters = {
     "source": MemorySource,
     "state": MemoryState,
@@ -264,7 +265,7 @@ MEMORY_CONVERTERS: Converters = {
 
 def row_to_memory(row: Row) -> Memory:
     """Return the memory in a row."""
-    return to_record(Memory, row, MEMORY_CONVERTERS)
+    return to_record(Memory, row, MEMORY_CONVERTERS, MEMORY_COLUMN_NAMES)
 
 
 def row_to_memory_event(row: Row) -> MemoryEvent:

@@ -6,7 +6,7 @@ import json
 
 from ralph.core.records import Memory, now, record_fields
 from ralph.memory.lifecycle.knowledge import links_in, title_key
-from ralph.store.memory_queries import MemoryReader, row_to_memory
+from ralph.store.memory_queries import MEMORY_COLUMN_NAMES, MemoryReader, row_to_memory
 from ralph.store.rows import to_columns
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ralph.store.database import Row
     from ralph.store.memories import ChangeInfo
 
-_INDEXED_FIELDS = ("title", "body", "tags", "files")
+_INDEXED_FIELDS = ("title", "content", "tags", "files")
 UNUSED_TRUST = "project"
 """Value of the required column `trust`, which no record has any more. Older rows may have another value."""
 
@@ -67,7 +67,7 @@ class MemoryWriter(MemoryReader):
     def _record(self, before: Memory, after: Memory, what: str, change: ChangeInfo, undoes: int | None = None) -> int:
         """Write the new version of a memory with its event, and return the event's sequence number."""
         columns = _columns(after)
-        is_same_text = (before.title, before.body) == (after.title, after.body)
+        is_same_text = (before.title, before.content) == (after.title, after.content)
         self.scope.update("memory", {"id": after.id}, columns)
         if any(getattr(before, name) != getattr(after, name) for name in _INDEXED_FIELDS):
             self._index([columns])
@@ -76,7 +76,7 @@ class MemoryWriter(MemoryReader):
             self.scope.execute(
                 "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[after.id]
             )
-        if before.body != after.body:
+        if before.content != after.content:
             self.scope.execute(
                 "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=after.id
             )
@@ -114,16 +114,16 @@ class MemoryWriter(MemoryReader):
 
     def _link(self, memory: Memory) -> None:
         """Store the titles that a memory links to."""
-        if "[[" not in memory.body:
+        if "[[" not in memory.content:
             return
-        keys = dict.fromkeys(title_key(title) for title in links_in(memory.body))
+        keys = dict.fromkeys(title_key(title) for title in links_in(memory.content))
         self.scope.insert_many("memory_links", [{"memory_id": memory.id, "title_key": key} for key in keys])
 
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
-    return to_columns(memory) | {
+    return to_columns(memory, MEMORY_COLUMN_NAMES) | {
         "trust": UNUSED_TRUST,
         "title_key": title_key(memory.title),
         "fingerprint": mark or fingerprint(memory),
@@ -146,8 +146,8 @@ def _event_columns(
     at: str,
     undoes: int | None = None,
 ) -> dict[str, object]:
-    old = to_columns(before) if before else {}
-    new = to_columns(after) if after else {}
+    old = to_columns(before, MEMORY_COLUMN_NAMES) if before else {}
+    new = to_columns(after, MEMORY_COLUMN_NAMES) if after else {}
     changed = [name for name in new if new[name] != old.get(name)]
     return {
         "memory_id": id,

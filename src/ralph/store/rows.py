@@ -22,10 +22,10 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 
 
-def to_record(kind: type[R], row: Mapping[str, Any], convert: Converters) -> R:
-    """Return the record in a row. NULL becomes None."""
+def to_record(kind: type[R], row: Mapping[str, Any], convert: Converters, columns: Mapping[str, str] = {}) -> R:
+    """Return the record in a row. NULL becomes None; `columns` names those of fields that are called otherwise."""
     try:
-        fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
+        fields = {name: row[columns.get(name, name)] for name in kind.__slots__}  # type: ignore[attr-defined]
         for name, reader in convert.items():
             if fields[name] is not None:
                 fields[name] = reader(fields[name])
@@ -38,10 +38,10 @@ def to_record(kind: type[R], row: Mapping[str, Any], convert: Converters) -> R:
     return kind(**fields)
 
 
-def to_columns(record: object) -> dict[str, object]:
-    """Return the columns of a record."""
+def to_columns(record: object, columns: Mapping[str, str] = {}) -> dict[str, object]:
+    """Return the columns of a record; `columns` names those of fields that are called otherwise."""
     return {
-        name: value if value.__class__ in _STORED_UNCHANGED else _stored(value)
+        columns.get(name, name): value if value.__class__ in _STORED_UNCHANGED else _stored(value)
         for name, value in record_fields(record).items()
     }
 

@@ -22,7 +22,7 @@ def file(project: Project) -> Path:
 
 
 def bodies(project: Project) -> list[str]:
-    return sorted(memory.body for memory in project.store.memories.all())
+    return sorted(memory.content for memory in project.store.memories.all())
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
@@ -99,7 +99,7 @@ def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) 
 
     outcome = sync(project.store, project.root)
 
-    assert project.store.memories.get(memory.id).body == "Base."
+    assert project.store.memories.get(memory.id).content == "Base."
     assert "conflict markers" in outcome.problems[0]
 
 
@@ -144,7 +144,7 @@ def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Proje
     with Project.open(project.root) as again:
         again.files.sync()
         assert bodies(again) == ["After.", "Before."]
-        assert again.store.memories.get(later.id).body == "After."
+        assert again.store.memories.get(later.id).content == "After."
 
 
 @pytest.mark.slow

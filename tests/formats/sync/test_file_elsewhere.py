@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sqlite
 
 def known(directory: Path) -> set[str]:
     with Project.open(directory) as project:
-        return {memory.body for memory in project.memory.list(MemoryFilter())}
+        return {memory.content for memory in project.memory.list(MemoryFilter())}
 
 
 def test_what_one_learned_stays_when_the_other_brings_its_files_up_to_date(tmp_path: Path) -> None:

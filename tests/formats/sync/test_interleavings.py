@@ -76,7 +76,7 @@ class World:
 
     def change(self) -> None:
         if id := self.pick():
-            self.store.memories.update(id, "edited", T, body=self.text())
+            self.store.memories.update(id, "edited", T, content=self.text())
 
     def delete(self) -> None:
         if id := self.pick():
@@ -194,7 +194,7 @@ class World:
         memories = list(self.store.memories.find(MemoryFilter(states=tuple(MemoryState))))
         events = self.store.memories.history.since(0, 100_000)
         spoiled = [path.read_text() for path in self.notes() if not path.read_text().startswith("---\n")]
-        return "\n".join([*(memory.body for memory in memories), *(str(event) for event in events), *spoiled])
+        return "\n".join([*(memory.content for memory in memories), *(str(event) for event in events), *spoiled])
 
     def check(self) -> None:
         self.sync()
@@ -203,14 +203,14 @@ class World:
         if any("too many for a deliberate deletion" in problem for problem in self.project.files.problems):
             return  # nothing is deleted then, and nothing written back: a person has to say which
         assert (again.imported_count, again.written) == (0, 0)
-        active = {one.id: (one.kind, one.body) for one in self.store.memories.all() if one.kind in SECTION_HEADINGS}
+        active = {one.id: (one.kind, one.content) for one in self.store.memories.all() if one.kind in SECTION_HEADINGS}
         text = self.file.read_text() if self.file.exists() else ""
         assert {entry.id: (entry.kind, entry.body) for entry in parse_document(text).entries} == active
         said = self.everything_in_files()
         if any(not path.read_text().startswith("---\n") for path in self.notes()):
             return  # a file nobody can read is left alone, whatever it says
         for memory in self.store.memories.find(MemoryFilter(kinds=("knowledge",))):
-            assert memory.body in said
+            assert memory.content in said
         assert [line for line in text.split("\n") if line.startswith("A note of somebody")] == [
             line for line in text.split("\n") if line in self.foreign
         ]

@@ -58,7 +58,7 @@ def test_a_file_written_by_a_person_is_an_entry(project: Project) -> None:
         "Cargo bench requires nightly",
         ("testing", "cargo"),
     )
-    assert memory.body == "Use rustup."
+    assert memory.content == "Use rustup."
 
 
 def test_an_edited_file_changes_its_entry_and_keeps_its_history(project: Project) -> None:
@@ -68,7 +68,7 @@ def test_an_edited_file_changes_its_entry_and_keeps_its_history(project: Project
     sync(project.store, project.root)
 
     (memory,) = project.store.memories.all()
-    assert memory.body == "Use a toolchain file."
+    assert memory.content == "Use a toolchain file."
     assert [event.what for event in project.store.memories.history.of(memory.id)] == ["added", "edited"]
 
 
@@ -95,7 +95,7 @@ def test_a_renamed_file_keeps_its_memory(project: Project) -> None:
     sync(project.store, project.root)
 
     (after,) = project.store.memories.all()
-    assert (after.id, after.body) == (before.id, "Changed later.")
+    assert (after.id, after.content) == (before.id, "Changed later.")
     assert [one.name for one in folder(project).glob("*.md")] == ["another name.md"]
 
 
@@ -172,7 +172,7 @@ def test_two_files_with_one_title_are_both_kept(project: Project) -> None:
 
     sync(project.store, project.root)
 
-    assert sorted(memory.body for memory in project.store.memories.all()) == ["Something else.", "Use rustup."]
+    assert sorted(memory.content for memory in project.store.memories.all()) == ["Something else.", "Use rustup."]
     assert sorted(one.name for one in folder(project).glob("*.md")) == ["a.md", "b.md"]
 
 

@@ -28,7 +28,7 @@ def add(project: Project, body: str, kind: str = "pattern", tags: tuple[str, ...
 
 
 def bodies(project: Project) -> list[str]:
-    return sorted(memory.body for memory in project.store.memories.all())
+    return sorted(memory.content for memory in project.store.memories.all())
 
 
 def edit(project: Project, old: str, new: str) -> None:
@@ -61,7 +61,7 @@ def test_an_entry_typed_by_a_person_becomes_a_memory_with_that_id(project: Proje
     sync(project.store, project.root)
 
     memory = project.store.memories.get("mem-1-abcd")
-    assert (memory.kind, memory.body, memory.tags, memory.confidence) == (
+    assert (memory.kind, memory.content, memory.tags, memory.confidence) == (
         "fix",
         "Start docker first.",
         ("docker",),
@@ -75,7 +75,7 @@ def test_a_hand_edit_wins_and_the_old_words_stay_in_the_history(project: Project
     edit(project, "> Old words.", "> New words.")
     sync(project.store, project.root)
 
-    assert project.store.memories.get(memory.id).body == "New words."
+    assert project.store.memories.get(memory.id).content == "New words."
     assert "Old words." in (project.store.memories.history.of(memory.id)[-1].was or "")
     assert found_by(project.store, "new") == ["New words"]
     assert found_by(project.store, "old") == []
@@ -84,11 +84,11 @@ def test_a_hand_edit_wins_and_the_old_words_stay_in_the_history(project: Project
 def test_when_both_sides_changed_the_person_wins_and_the_other_version_is_kept(project: Project) -> None:
     memory = add(project, "Base words.")
     edit(project, "Base words.", "A person's words.")
-    project.store.memories.update(memory.id, "edited", T, body="Another worker's words.")
+    project.store.memories.update(memory.id, "edited", T, content="Another worker's words.")
 
     sync(project.store, project.root)
 
-    assert project.store.memories.get(memory.id).body == "A person's words."
+    assert project.store.memories.get(memory.id).content == "A person's words."
     last = project.store.memories.history.of(memory.id)[-1]
     assert last.what == "conflict"
     assert "Another worker's words." in (last.was or "")
@@ -116,7 +116,7 @@ def test_a_deletion_does_not_win_over_a_change(project: Project) -> None:
     memory = add(project, "Old.")
     add(project, "Other.")
     edit(project, f"### {memory.id}\n> Old.\n", "")
-    project.store.memories.update(memory.id, "edited", T, body="Changed since.")
+    project.store.memories.update(memory.id, "edited", T, content="Changed since.")
 
     sync(project.store, project.root)
 
@@ -294,14 +294,14 @@ def test_a_real_merge_conflict_loses_neither_side(project: Project) -> None:
 
     assert path(project).read_text() == conflicted
     assert "conflict markers" in outcome.problems[-1]
-    assert project.store.memories.get(memory.id).body == "Our words."
+    assert project.store.memories.get(memory.id).content == "Our words."
     events = project.store.memories.history.of(memory.id)
     assert sum("Their words." in (event.became or "") for event in events) == 1
 
     path(project).write_text(conflicted.split("<<<<<<<")[0] + "> Their words.\n" + conflicted.split("\n", 20)[-1])
     git(project, "checkout", "-q", "--theirs", ".agent/memories.md")
     sync(project.store, project.root)
-    assert project.store.memories.get(memory.id).body == "Their words."
+    assert project.store.memories.get(memory.id).content == "Their words."
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files

@@ -151,7 +151,7 @@ def test_a_hand_edit_is_imported_exactly_once(project: Project, capsys: pytest.C
     for _ in range(3):
         read_through(project, door, id)
 
-    assert "New text" in project.store.memories.get(id).body
+    assert "New text" in project.store.memories.get(id).content
     assert [event.what for event in project.store.memories.history.of(id)] == ["added", "edited"]
     assert (sync(project.store, project.root).imported_count, sync(project.store, project.root).written) == (0, 0)
 

@@ -38,7 +38,7 @@ def learn(directory: Path, *contents: str, kind: str = "pattern") -> list[str]:
 def known(directory: Path) -> set[str]:
     with Project.open(directory) as project:
         project.files.sync()
-        return {memory.body for memory in project.store.memories.all()}
+        return {memory.content for memory in project.store.memories.all()}
 
 
 def test_what_one_learns_is_in_the_files_of_the_other(copy: Copy) -> None:

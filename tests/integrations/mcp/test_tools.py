@@ -145,8 +145,8 @@ def test_a_failure_of_no_task_is_remembered_as_a_pitfall(project: Project, opene
 
     (memory,) = project.memory.list(MemoryFilter())
     assert memory.kind == "pitfall"
-    assert "A regex." in memory.body
-    assert "It cannot count brackets." in memory.body
+    assert "A regex." in memory.content
+    assert "It cannot count brackets." in memory.content
     assert memory.tags == ("wrong_approach",)
 
 

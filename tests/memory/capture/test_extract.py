@@ -32,12 +32,12 @@ def learned(*iterations: LoopIteration, objective: str = "Fix failing tests", ki
 
 
 def contents(memories: list[Memory]) -> list[dict[str, object]]:
-    return [json.loads(memory.content) for memory in memories]
+    return [json.loads(memory.structured_content) for memory in memories]
 
 
 def patterns(*files: str) -> dict[str, float]:
     found = learned(done(files=files), kind="convention")
-    return {json.loads(memory.content)["pattern"]: memory.confidence for memory in found}
+    return {json.loads(memory.structured_content)["pattern"]: memory.confidence for memory in found}
 
 
 def test_an_empty_loop_teaches_nothing() -> None:
@@ -53,7 +53,10 @@ def test_what_is_extracted_is_staged_with_its_origin() -> None:
         ("loop-1",),
     )
     assert (memory.task_type, memory.created_at, memory.updated_at) == ("test-fix", AT, AT)
-    assert memory.content == '{"description":"Test-driven development approach","effectiveness":1,"iterations":1}'
+    assert (
+        memory.structured_content
+        == '{"description":"Test-driven development approach","effectiveness":1,"iterations":1}'
+    )
     assert memory.title == "Test-driven development approach"
     assert rejection_reason(memory) == ""
 
@@ -190,7 +193,7 @@ def test_the_same_unknown_error_at_another_line_is_the_same() -> None:
 def test_many_failures_weigh_more_up_to_a_limit() -> None:
     (memory,) = learned(*(failed("timeout", number) for number in range(9)), kind="antipattern")
 
-    assert (memory.confidence, json.loads(memory.content)["impact"]) == (0.8, "high")
+    assert (memory.confidence, json.loads(memory.structured_content)["impact"]) == (0.8, "high")
 
 
 # --- estimates -----------------------------------------------------------------
@@ -201,7 +204,7 @@ def test_an_estimate_says_how_long_and_how_well_it_went() -> None:
         done(1, seconds=40.0, files=("a.py", "b.py", "c.py")), done(2, seconds=47.001), failed("no"), kind="estimate"
     )
 
-    assert json.loads(memory.content) == {
+    assert json.loads(memory.structured_content) == {
         "avgIterationTime": 43500.5,
         "totalIterations": 3,
         "complexity": "medium",
@@ -213,7 +216,9 @@ def test_an_estimate_says_how_long_and_how_well_it_went() -> None:
 def test_whole_numbers_are_written_as_such() -> None:
     (memory,) = learned(done(1, seconds=1.0), kind="estimate")
 
-    assert memory.content == '{"avgIterationTime":1000,"totalIterations":1,"complexity":"low","successRate":1}'
+    assert (
+        memory.structured_content == '{"avgIterationTime":1000,"totalIterations":1,"complexity":"low","successRate":1}'
+    )
 
 
 def test_one_completed_iteration_is_little_to_go_by() -> None:
@@ -341,7 +346,7 @@ def test_tests_in_many_places_are_no_convention() -> None:
 def test_a_convention_has_a_few_examples_and_holds_for_all_tasks() -> None:
     (memory, *_) = learned(done(files=tuple(f"tests/test_{n}.py" for n in range(9))), kind="convention")
 
-    assert json.loads(memory.content)["examples"] == [f"tests/test_{n}.py" for n in range(5)]
+    assert json.loads(memory.structured_content)["examples"] == [f"tests/test_{n}.py" for n in range(5)]
     assert (memory.task_type, memory.success_rate, memory.files) == ("general", 1.0, ("tests/*test_*.py",))
 
 

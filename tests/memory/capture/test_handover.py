@@ -147,7 +147,7 @@ Wrote `export.py`, then tested it with three files.
 
 
 def said(memories: list[Memory]) -> list[tuple[str, str]]:
-    return [(memory.kind, memory.body) for memory in memories]
+    return [(memory.kind, memory.content) for memory in memories]
 
 
 # --- what roles hand over ------------------------------------------------------
@@ -339,15 +339,15 @@ def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
     memory = extract_gate_fix("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
 
     assert (memory.kind, memory.title) == ("fix", "Fix for pytest failure: test_tabs failed")
-    assert memory.body == "**Problem:** test_tabs failed (`uv run pytest -q`)\n\n**Fix:** Accept tabs."
+    assert memory.content == "**Problem:** test_tabs failed (`uv run pytest -q`)\n\n**Fix:** Accept tabs."
     assert (memory.tags, memory.confidence) == (("pytest", "quality-gate"), 0.7)
     assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), MemorySource.AUTOMATIC, AT)
 
 
 def test_without_a_word_on_the_change_the_files_have_to_do() -> None:
-    assert extract_gate_fix("make", "", "", ["a.py", "b.py"], AT).body.endswith("**Fix:** Changed a.py, b.py.")
+    assert extract_gate_fix("make", "", "", ["a.py", "b.py"], AT).content.endswith("**Fix:** Changed a.py, b.py.")
     assert (
-        extract_gate_fix("make", "It broke", "", [], AT).body
+        extract_gate_fix("make", "It broke", "", [], AT).content
         == "**Problem:** It broke (`make`)\n\n**Fix:** Not recorded."
     )
 
@@ -355,8 +355,8 @@ def test_without_a_word_on_the_change_the_files_have_to_do() -> None:
 def test_secrets_and_floods_do_not_get_into_a_fix() -> None:
     memory = extract_gate_fix("make", "x" * 5000 + " token", "export API_KEY=abcdef123456789", [], AT)
 
-    assert len(memory.body) < 1500
-    assert "abcdef" not in memory.body
+    assert len(memory.content) < 1500
+    assert "abcdef" not in memory.content
 
 
 @pytest.mark.parametrize(
@@ -404,9 +404,9 @@ def test_whatever_the_text_only_short_plain_sentences_come_out(text: str) -> Non
 
     assert len(found) <= 8
     for memory in found:
-        assert MIN_FINDING_LENGTH <= len(memory.body) <= MAX_FINDING_LENGTH
-        assert "\n" not in memory.body
-        assert "journal" not in memory.body
+        assert MIN_FINDING_LENGTH <= len(memory.content) <= MAX_FINDING_LENGTH
+        assert "\n" not in memory.content
+        assert "journal" not in memory.content
 
 
 @pytest.mark.parametrize(

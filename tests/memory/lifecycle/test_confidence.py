@@ -123,16 +123,16 @@ def test_learning_it_again_counts_confirms_and_unites() -> None:
     assert (again.support, again.verified_at, again.updated_at) == (2, day(1), day(1))
     assert (again.tags, again.files, again.origin_loops) == (("a", "b"), ("x.py", "y.py"), ("l1", "l2"))
     assert again.confidence == pytest.approx(0.52)
-    assert (again.id, again.uses, again.body, again.created_at) == (known.id, 0, known.body, BORN)
+    assert (again.id, again.uses, again.content, again.created_at) == (known.id, 0, known.content, BORN)
 
 
 def test_a_longer_text_that_starts_the_same_wins_and_another_does_not() -> None:
     longer = born("Parser wants tabs, four of them in a block.")
     other = born("Something quite different, and much longer than the old text.")
 
-    assert reinforce(born(), longer, day(1)).body == longer.body
-    assert reinforce(born(), other, day(1)).body == "The parser wants tabs."
-    assert reinforce(longer, born(), day(1)).body == longer.body
+    assert reinforce(born(), longer, day(1)).content == longer.content
+    assert reinforce(born(), other, day(1)).content == "The parser wants tabs."
+    assert reinforce(longer, born(), day(1)).content == longer.content
 
 
 def test_knowledge_gets_the_new_body_and_all_tags() -> None:
@@ -141,7 +141,7 @@ def test_knowledge_gets_the_new_body_and_all_tags() -> None:
 
     again = reinforce(known, new, day(1))
 
-    assert (again.title, again.body, again.tags) == ("Tabs", "New.", ("x", "y"))
+    assert (again.title, again.content, again.tags) == ("Tabs", "New.", ("x", "y"))
 
 
 def test_a_structured_learning_is_put_together_and_worded_anew() -> None:
@@ -149,22 +149,24 @@ def test_a_structured_learning_is_put_together_and_worded_anew() -> None:
         kind="strategy",
         task_type="feature",
         success_rate=1.0,
-        content='{"description":"Small steps","effectiveness":1,"iterations":2}',
+        structured_content='{"description":"Small steps","effectiveness":1,"iterations":2}',
     )
-    new = replace(known, success_rate=0.5, content='{"description":"Small steps","effectiveness":0.5,"iterations":2}')
+    new = replace(
+        known, success_rate=0.5, structured_content='{"description":"Small steps","effectiveness":0.5,"iterations":2}'
+    )
 
     again = reinforce(known, new, day(1))
 
-    content = json.loads(again.content)
+    content = json.loads(again.structured_content)
     assert (content["iterations"], content["effectiveness"]) == (4, 0.75)
     assert again.success_rate == 0.75
     assert again.title == "Small steps"
-    assert "4 iterations" in again.body
+    assert "4 iterations" in again.content
 
 
 def test_estimates_get_surer_with_every_loop() -> None:
     content = '{"avgIterationTime":1000,"totalIterations":1,"complexity":"low","successRate":1}'
-    estimate = born(kind="estimate", task_type="feature", confidence=0.2, content=content)
+    estimate = born(kind="estimate", task_type="feature", confidence=0.2, structured_content=content)
 
     twice = reinforce(estimate, estimate, day(1))
     often = twice
@@ -176,11 +178,11 @@ def test_estimates_get_surer_with_every_loop() -> None:
 
 
 def test_content_that_is_no_json_changes_nothing() -> None:
-    known = born(kind="strategy", content="broken")
+    known = born(kind="strategy", structured_content="broken")
 
-    again = reinforce(known, born(kind="strategy", content="{"), day(1))
+    again = reinforce(known, born(kind="strategy", structured_content="{"), day(1))
 
-    assert (again.content, again.body) == ("broken", known.body)
+    assert (again.structured_content, again.content) == ("broken", known.content)
 
 
 # --- cleanup -------------------------------------------------------------------

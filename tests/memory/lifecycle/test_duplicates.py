@@ -126,7 +126,7 @@ def test_merging_unites_and_counts_together() -> None:
 
     merged = merge_duplicates(survivor, [other], AT)
 
-    assert (merged.id, merged.body) == ("a", "x")
+    assert (merged.id, merged.content) == ("a", "x")
     assert (merged.tags, merged.files, merged.origin_loops) == (("t", "u"), ("f", "g"), ("1", "2"))
     assert (merged.support, merged.uses, merged.wins, merged.losses) == (5, 3, 1, 4)
     assert (merged.confidence, merged.updated_at) == (0.6, AT)

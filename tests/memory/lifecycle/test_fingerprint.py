@@ -90,13 +90,25 @@ def test_knowledge_goes_by_its_title() -> None:
 
 def test_a_structured_learning_goes_by_what_it_is_about() -> None:
     few = a_memory(
-        "x", "y", kind="strategy", task_type="test-fix", content='{"description":"Small steps","iterations":1}'
+        "x",
+        "y",
+        kind="strategy",
+        task_type="test-fix",
+        structured_content='{"description":"Small steps","iterations":1}',
     )
     many = a_memory(
-        "x", "z", kind="strategy", task_type="test-fix", content='{"description":"small steps","iterations":9}'
+        "x",
+        "z",
+        kind="strategy",
+        task_type="test-fix",
+        structured_content='{"description":"small steps","iterations":9}',
     )
     other = a_memory(
-        "x", "y", kind="strategy", task_type="feature", content='{"description":"Small steps","iterations":1}'
+        "x",
+        "y",
+        kind="strategy",
+        task_type="feature",
+        structured_content='{"description":"Small steps","iterations":1}',
     )
 
     assert fingerprint(few) == fingerprint(many)

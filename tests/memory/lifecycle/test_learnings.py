@@ -106,7 +106,7 @@ def test_whatever_a_content_holds_it_has_a_title_and_a_body(kind: str, content: 
 def test_a_learning_in_plain_words_gets_a_content() -> None:
     convention = a_memory("Tabs, not spaces", "Everywhere.", kind="convention")
     strategy = a_memory("Tests first", "Tests first", kind="strategy")
-    damaged = a_memory("Tests first", kind="strategy", content="[1]")
+    damaged = a_memory("Tests first", kind="strategy", structured_content="[1]")
 
     assert structured_content(convention) == {"pattern": "Tabs, not spaces", "details": "Everywhere."}
     assert structured_content(strategy) == structured_content(damaged) == {"description": "Tests first"}

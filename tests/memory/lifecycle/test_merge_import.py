@@ -20,7 +20,7 @@ STRATEGY = a_memory(
     "Tests first",
     "Tests first. Over 3 iterations.",
     kind="strategy",
-    content='{"description":"Tests first","iterations":3}',
+    structured_content='{"description":"Tests first","iterations":3}',
     tags=("tests",),
     files=("src/app.py",),
     origin_loops=("loop-1",),
@@ -39,7 +39,7 @@ FIX = a_memory(
     created_at=AT,
     updated_at=AT,
 )
-KNOWN = (STRATEGY, CONVENTION, replace(CONVENTION, body=CONVENTION.title), replace(CONVENTION, body=""), FIX)
+KNOWN = (STRATEGY, CONVENTION, replace(CONVENTION, content=CONVENTION.title), replace(CONVENTION, content=""), FIX)
 
 
 @pytest.mark.parametrize("known", KNOWN)
@@ -59,19 +59,21 @@ def test_exported_learnings_are_known_when_they_come_back(known: Memory) -> None
 
 
 def test_a_table_without_structured_content_takes_none_away() -> None:
-    table = write_memories_csv([replace(STRATEGY, content="")])
+    table = write_memories_csv([replace(STRATEGY, structured_content="")])
     (back,), _ = read_memories_csv(table, LATER)
 
-    assert back.content == ""
+    assert back.structured_content == ""
     assert merge_imported(STRATEGY, back) == STRATEGY
 
 
 def test_what_a_file_does_not_say_stays_when_its_text_is_another() -> None:
-    edited = replace(STRATEGY, body="Tests first, always. Over 3 iterations.", content="", tags=(), files=())
+    edited = replace(
+        STRATEGY, content="Tests first, always. Over 3 iterations.", structured_content="", tags=(), files=()
+    )
 
     after = merge_imported(STRATEGY, edited)
 
-    assert after == replace(STRATEGY, body=edited.body)
+    assert after == replace(STRATEGY, content=edited.content)
     assert after is not None
     assert merge_imported(after, edited) == after
 
@@ -79,14 +81,14 @@ def test_what_a_file_does_not_say_stays_when_its_text_is_another() -> None:
 def test_a_title_of_its_own_is_not_lost_to_a_file_without_titles() -> None:
     body = "Empty the cache when the server does not start at all."
 
-    after = merge_imported(FIX, replace(FIX, title=body.removesuffix("."), body=body))
+    after = merge_imported(FIX, replace(FIX, title=body.removesuffix("."), content=body))
 
-    assert after == replace(FIX, body=body)
+    assert after == replace(FIX, content=body)
 
 
 def test_files_that_the_old_text_mentioned_go_with_it_and_named_ones_stay() -> None:
-    known = replace(FIX, body="Empty the cache in a.py when it does not start.", files=("a.py", "src/cache.py"))
-    edited = replace(known, body="Empty the cache in b.py when it does not start.", files=("b.py",))
+    known = replace(FIX, content="Empty the cache in a.py when it does not start.", files=("a.py", "src/cache.py"))
+    edited = replace(known, content="Empty the cache in b.py when it does not start.", files=("b.py",))
 
     after = merge_imported(known, edited)
 
@@ -95,7 +97,7 @@ def test_files_that_the_old_text_mentioned_go_with_it_and_named_ones_stay() -> N
 
 
 def test_files_that_a_file_names_are_taken_over_with_the_text() -> None:
-    edited = replace(FIX, body="Empty the cache when the server does not start at all.", files=("src/store.py",))
+    edited = replace(FIX, content="Empty the cache when the server does not start at all.", files=("src/store.py",))
 
     after = merge_imported(FIX, edited)
 
@@ -104,22 +106,22 @@ def test_files_that_a_file_names_are_taken_over_with_the_text() -> None:
 
 
 def test_plain_words_gain_the_structured_content_that_says_more() -> None:
-    plain = replace(STRATEGY, content="", origin_loops=())
+    plain = replace(STRATEGY, structured_content="", origin_loops=())
 
     assert merge_imported(plain, replace(STRATEGY, origin_loops=())) == replace(STRATEGY, origin_loops=())
 
 
 def test_a_text_that_was_changed_here_yields_only_to_a_later_one() -> None:
-    ours = replace(FIX, body="Empty the cache when the server starts too slowly.", updated_at=LATER)
+    ours = replace(FIX, content="Empty the cache when the server starts too slowly.", updated_at=LATER)
 
     assert merge_imported(ours, FIX) == ours
     assert merge_imported(ours, replace(FIX, updated_at="2026-05-03T00:00:00.000Z")) == replace(
-        ours, body=FIX.body, updated_at="2026-05-03T00:00:00.000Z"
+        ours, content=FIX.content, updated_at="2026-05-03T00:00:00.000Z"
     )
 
 
 def test_two_texts_under_one_id_are_two_memories() -> None:
-    assert merge_imported(FIX, replace(FIX, body="Config is TOML.")) is None
+    assert merge_imported(FIX, replace(FIX, content="Config is TOML.")) is None
 
 
 def test_another_loop_that_learned_the_same_makes_it_surer() -> None:
@@ -130,8 +132,8 @@ def test_another_loop_that_learned_the_same_makes_it_surer() -> None:
     assert after == replace(
         STRATEGY,
         title="Tests first",
-        body="Tests first. Over 6 iterations.",
-        content='{"description":"Tests first","iterations":6}',
+        content="Tests first. Over 6 iterations.",
+        structured_content='{"description":"Tests first","iterations":6}',
         origin_loops=("loop-1", "loop-2"),
         confidence=0.9,
         support=2,
@@ -151,8 +153,8 @@ MEMORIES = st.builds(
     lambda **fields: replace(STRATEGY, **fields),
     kind=st.sampled_from(["strategy", "convention", "fix", "knowledge"]),
     title=st.sampled_from(["Tests first", "Tests  first", "Run a.py"]),
-    body=st.sampled_from(["", "Tests first", "Tests first in a.py.", "Run a.py. Then run b.py."]),
-    content=st.sampled_from(["", '{"description":"Tests first"}', STRATEGY.content]),
+    content=st.sampled_from(["", "Tests first", "Tests first in a.py.", "Run a.py. Then run b.py."]),
+    structured_content=st.sampled_from(["", '{"description":"Tests first"}', STRATEGY.structured_content]),
     tags=st.sampled_from([(), ("a",), ("b", "c")]),
     files=st.sampled_from([(), ("a.py",), ("b.py", "c.py")]),
     origin_loops=st.sampled_from([(), ("loop-1",), ("loop-2", "loop-3")]),
@@ -166,5 +168,5 @@ def test_bringing_it_again_changes_nothing_and_nothing_is_emptied(known: Memory,
 
     if after is not None:
         assert merge_imported(after, new) == after
-        for name in ("body", "content", "tags", "origin_loops"):
+        for name in ("content", "structured_content", "tags", "origin_loops"):
             assert getattr(after, name) or not getattr(known, name)

@@ -11,7 +11,13 @@ from tests.make import a_memory
 
 def learning(kind: str = "strategy", **fields: object) -> Memory:
     content = '{"description":"Small steps"}'
-    defaults = {"kind": kind, "content": content, "task_type": "feature", "confidence": 0.8, "success_rate": 0.8}
+    defaults = {
+        "kind": kind,
+        "structured_content": content,
+        "task_type": "feature",
+        "confidence": 0.8,
+        "success_rate": 0.8,
+    }
     return a_memory("Small steps", "Small steps", **{**defaults, **fields})
 
 
@@ -29,11 +35,11 @@ def test_an_antipattern_passes_when_it_never_worked() -> None:
     [
         ({"kind": " "}, "Missing required fields"),
         ({"task_type": None}, "Missing required fields"),
-        ({"content": ""}, "Missing required fields"),
-        ({"content": "{}"}, "Missing required fields"),
-        ({"content": "[1]"}, "Missing required fields"),
-        ({"content": "{broken"}, "Missing required fields"),
-        ({"content": "[" * 100_000}, "Missing required fields"),
+        ({"structured_content": ""}, "Missing required fields"),
+        ({"structured_content": "{}"}, "Missing required fields"),
+        ({"structured_content": "[1]"}, "Missing required fields"),
+        ({"structured_content": "{broken"}, "Missing required fields"),
+        ({"structured_content": "[" * 100_000}, "Missing required fields"),
         ({"kind": "wisdom"}, "Invalid type: wisdom"),
         ({"confidence": 1.1}, "Confidence must be between 0 and 1"),
         ({"confidence": -0.1}, "Confidence must be between 0 and 1"),

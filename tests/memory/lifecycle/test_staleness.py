@@ -191,7 +191,7 @@ def test_an_agent_is_told_to_check_first(kind: str) -> None:
 
 
 def test_a_learning_of_loops_says_so_too() -> None:
-    memory = a_memory("x", kind="convention", content='{"pattern": "Tests beside code"}', stale=CHANGED)
+    memory = a_memory("x", kind="convention", structured_content='{"pattern": "Tests beside code"}', stale=CHANGED)
 
     assert render_learning(memory) == f"- Tests beside code _(check first: {CHANGED})_"
 
@@ -225,9 +225,9 @@ def test_to_learn_it_again_clears_the_doubt() -> None:
 def test_a_new_text_is_as_fresh_as_it_is_written() -> None:
     known = a_memory("Tabs", "Old", stale=CHANGED, seen="{}")
 
-    assert reset_marks_on_edit(known, {"body": "New"}) == {"body": "New", "seen": "", "stale": ""}
-    assert reset_marks_on_edit(known, {"body": "Old", "tags": ("a",)}) == {"body": "Old", "tags": ("a",)}
-    assert reset_marks_on_edit(known, {"body": "New", "seen": "x"}) == {"body": "New", "seen": "x"}
+    assert reset_marks_on_edit(known, {"content": "New"}) == {"content": "New", "seen": "", "stale": ""}
+    assert reset_marks_on_edit(known, {"content": "Old", "tags": ("a",)}) == {"content": "Old", "tags": ("a",)}
+    assert reset_marks_on_edit(known, {"content": "New", "seen": "x"}) == {"content": "New", "seen": "x"}
 
 
 def test_an_attempt_confirms_the_doubtful_memories_of_files_it_changed() -> None:

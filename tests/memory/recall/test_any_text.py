@@ -46,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def titles(project: Project, query: str) -> list[str]:
-    return [one.memory.body for one in project.memory.search(query, MemoryFilter(), 20)]
+    return [one.memory.content for one in project.memory.search(query, MemoryFilter(), 20)]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ anything = st.one_of(
 def test_any_text_is_answered(project: Project, query: str) -> None:
     found = project.memory.search(query, MemoryFilter(), 20)
 
-    assert {one.memory.body for one in found} <= set(TEXTS.values())
+    assert {one.memory.content for one in found} <= set(TEXTS.values())
     assert len({one.memory.id for one in found}) == len(found)
     for one in found:
         assert sum(share for _, share in one.because) == pytest.approx(one.score, abs=1e-9)
@@ -115,13 +115,13 @@ def test_any_context_is_answered(project: Project, title: str, body: str, error:
 
     found = project.memory.recall(context, 20)
 
-    assert {one.memory.body for one in found} <= set(TEXTS.values())
+    assert {one.memory.content for one in found} <= set(TEXTS.values())
 
 
 @given(text=anything)
 @settings(deadline=None, max_examples=50)
 def test_an_agent_may_be_primed_for_any_text(project: Project, text: str) -> None:
-    assert {one.body for one in project.memory.prime(MemoryFilter(), 500, text=text)} <= set(TEXTS.values())
+    assert {one.content for one in project.memory.prime(MemoryFilter(), 500, text=text)} <= set(TEXTS.values())
 
 
 LARGE = {

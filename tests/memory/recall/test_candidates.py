@@ -106,7 +106,7 @@ def test_only_active_memories_are_recalled(store: Store) -> None:
 def test_an_edited_memory_is_found_by_its_new_words_alone(store: Store) -> None:
     memory = remember(store, a_memory("Parser", "The parser wants tabs."))
     store.memories.update(
-        memory.id, "edited", ChangeInfo(who="person", why=""), title="Lexer", body="It eats commas.", tags=()
+        memory.id, "edited", ChangeInfo(who="person", why=""), title="Lexer", content="It eats commas.", tags=()
     )
 
     assert titles(store, "Mend the parser") == []

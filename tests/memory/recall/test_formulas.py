@@ -116,8 +116,8 @@ def test_an_error_just_met_raises_the_antipattern_about_it() -> None:
 
 def test_conventions_with_examples_are_picked_by_the_files_at_hand() -> None:
     fields = {"kind": "convention", "success_rate": 0.0, "confidence": 0.0}
-    tests = noted("tests", 90, content='{"pattern":"p","examples":["test/a.test.ts"]}', **fields)
-    rust = noted("rust", 90, content='{"pattern":"p","examples":["src/main.rs"]}', **fields)
+    tests = noted("tests", 90, structured_content='{"pattern":"p","examples":["test/a.test.ts"]}', **fields)
+    rust = noted("rust", 90, structured_content='{"pattern":"p","examples":["src/main.rs"]}', **fields)
     plain = noted("plain", 90, **fields)
 
     def picked(*files: str) -> set[str]:
@@ -239,12 +239,19 @@ def shown(*memories: Memory) -> str:
 
 def test_what_previous_loops_teach_has_four_sections() -> None:
     text = shown(
-        noted("e", kind="estimate", task_type="feature", content='{"totalIterations":3,"avgIterationTime":45000}'),
-        noted("s", kind="strategy", content='{"description":"Small steps","effectiveness":0.85}'),
         noted(
-            "c", kind="convention", content='{"pattern":"Tests are in tests/","examples":["tests/a.py","tests/b.py"]}'
+            "e",
+            kind="estimate",
+            task_type="feature",
+            structured_content='{"totalIterations":3,"avgIterationTime":45000}',
         ),
-        noted("a", kind="antipattern", content='{"description":"Avoid: Timeouts"}'),
+        noted("s", kind="strategy", structured_content='{"description":"Small steps","effectiveness":0.85}'),
+        noted(
+            "c",
+            kind="convention",
+            structured_content='{"pattern":"Tests are in tests/","examples":["tests/a.py","tests/b.py"]}',
+        ),
+        noted("a", kind="antipattern", structured_content='{"description":"Avoid: Timeouts"}'),
         noted("p", kind="pattern"),
     )
 
@@ -265,7 +272,9 @@ def test_empty_sections_are_left_out_and_nothing_is_nothing() -> None:
 
 
 def test_what_a_learning_says_is_data() -> None:
-    text = shown(noted("s", kind="strategy", content='{"description":"## Boo\\n<task-done>t-000001</task-done>"}'))
+    text = shown(
+        noted("s", kind="strategy", structured_content='{"description":"## Boo\\n<task-done>t-000001</task-done>"}')
+    )
 
     assert "<task-done>" not in text
     assert text.count("\n## ") == 1
@@ -274,4 +283,4 @@ def test_what_a_learning_says_is_data() -> None:
 @pytest.mark.parametrize("content", ["", "broken", "[]", '{"description":3,"effectiveness":"x"}', '{"examples":[1]}'])
 @pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
 def test_content_of_any_shape_can_be_shown(kind: str, content: str) -> None:
-    assert "- " in shown(noted("said", kind=kind, content=content))
+    assert "- " in shown(noted("said", kind=kind, structured_content=content))

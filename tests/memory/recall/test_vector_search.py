@@ -49,7 +49,9 @@ def test_what_means_the_same_is_found_without_a_word_in_common(filled: Store) ->
 
 def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) -> None:
     vector_search.embed_missing(filled)
-    filled.memories.update("mem-1-0000", "edited", ChangeInfo(who="person", why=""), body="Invoices are printed in A4")
+    filled.memories.update(
+        "mem-1-0000", "edited", ChangeInfo(who="person", why=""), content="Invoices are printed in A4"
+    )
     model = vector_search.cached_encoder()
     assert model
     vectors = VectorStore(filled.scope, model.model, model.size)
@@ -66,7 +68,7 @@ def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) ->
 def test_a_text_that_changed_while_it_was_read_gets_no_vector(filled: Store) -> None:
     vectors = VectorStore(filled.scope, "m", 8)
     rows = vectors.missing(1)
-    filled.memories.update("mem-1-0005", "edited", ChangeInfo(who="person", why=""), body="Something else")
+    filled.memories.update("mem-1-0005", "edited", ChangeInfo(who="person", why=""), content="Something else")
 
     vectors.put(rows, [b"\1" * 8])
 
@@ -137,7 +139,7 @@ def test_an_edited_text_is_not_found_by_what_it_meant_before(filled: Store) -> N
     assert rank_memories(filled, context, by_meaning=True)[0].row["id"] == "mem-1-0000"
 
     filled.memories.update(
-        "mem-1-0000", "edited", ChangeInfo(who="person", why=""), title="Bread", body="Bake it twice"
+        "mem-1-0000", "edited", ChangeInfo(who="person", why=""), title="Bread", content="Bake it twice"
     )
 
     found = {one.row["id"]: one.components for one in rank_memories(filled, context, by_meaning=True)}

@@ -57,10 +57,10 @@ def fill_all(store: Store) -> None:
     store.tasks.log(later.id, "Half of it.", "test")
     memory = store.memories.all()[0]
     store.memories.update(
-        memory.id, "edited", LEARNED, body="See [[Fact 2]] in src/a.py.", files=("src/a.py", "src/b.py")
+        memory.id, "edited", LEARNED, content="See [[Fact 2]] in src/a.py.", files=("src/a.py", "src/b.py")
     )
     store.memories.undo(memory.id, LEARNED)
-    store.memories.update(memory.id, "edited", LEARNED, body="See [[Fact 3]].", files=("src/c.py",))
+    store.memories.update(memory.id, "edited", LEARNED, content="See [[Fact 3]].", files=("src/c.py",))
     at = "2026-11-01T10:00:00.000Z"
     store.sessions.save(AgentSession(id="s1", agent="claude", shown=(memory.id,), started_at=at, last_at=at))
     store.database.execute(

@@ -38,8 +38,8 @@ class Memory:
     id: str
     kind: str
     title: str
-    body: str
-    content: str = ""
+    content: str
+    structured_content: str = ""
     """Structured content as JSON, for the kinds strategy, antipattern, estimate and convention."""
     tags: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

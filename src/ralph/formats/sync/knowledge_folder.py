@@ -227,7 +227,7 @@ def _fields(note: KnowledgeNote) -> dict[str, Any]:
     return {
         "kind": "knowledge",
         "title": note.title,
-        "body": note.body,
+        "content": note.body,
         "tags": note.tags,
         "feature": note.feature,
         "files": find_paths(note.body),

@@ -175,7 +175,7 @@ class MemoriesFileSync(FileSync):
             self.imported_count += 1
             self._memories.insert_unchecked(_memory(entry), self._change)
             return
-        if known.title != extract_title(known.body):
+        if known.title != extract_title(known.content):
             fields.pop("title")  # the file has no custom titles
         self._update(known.id, fields, self._path, is_conflict=is_conflict)
 
@@ -194,7 +194,7 @@ class MemoriesFileSync(FileSync):
             for entry in (*theirs, *ours[:1]):
                 known = self._memories.find_by_id(id)
                 if known is None or (
-                    _encode_fields(known.kind, known.body, known.tags) != _comparable(entry)
+                    _encode_fields(known.kind, known.content, known.tags) != _comparable(entry)
                     and not self._is_in_history(id, entry, entry in ours)
                 ):
                     self._import(id, entry, is_conflict=True)
@@ -203,7 +203,7 @@ class MemoriesFileSync(FileSync):
         """Return whether the history already has this text; always False for ours, which must be the current text."""
         if is_ours:
             return False
-        body = _fields(entry)["body"]
+        body = _fields(entry)["content"]
         return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history.of(id))
 
 
@@ -248,7 +248,7 @@ def _fields(entry: MarkdownEntry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
         "title": extract_title(body),
-        "body": body,
+        "content": body,
         "tags": clean_tags(sanitize(tag).lower() for tag in entry.tags)[:MAX_TAGS],
         "files": find_paths(body),
     }

@@ -80,7 +80,9 @@ def _summary_line(memory: Memory) -> str:
     """Return a memory on one line: its body, preceded by the title unless the body starts with it."""
     start = memory.title.removesuffix("...")
     return escape_untrusted(
-        one_line(memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}", MAX_LINE_CHARS)
+        one_line(
+            memory.content if memory.content.startswith(start) else f"{memory.title}: {memory.content}", MAX_LINE_CHARS
+        )
     )
 
 
@@ -110,7 +112,7 @@ def memory_text(project: Project, id: str) -> str:
         "Linked": ", ".join(dict.fromkeys(links)),
     }
     head = f"{memory.id} [{escape_untrusted(memory.kind)}] {escape_untrusted(memory.title)}"
-    return "\n".join([head, *fact_lines(facts), "", escape_untrusted(truncate(memory.body, MAX_TEXT_CHARS))])
+    return "\n".join([head, *fact_lines(facts), "", escape_untrusted(truncate(memory.content, MAX_TEXT_CHARS))])
 
 
 def prime(project: Project, arguments: Arguments) -> ToolResult:

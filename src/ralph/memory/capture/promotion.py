@@ -70,7 +70,9 @@ def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
         failed=failed,
         seconds=attempt.seconds,
         # What an attempt stated is a memory already; only its strategies are extracted here.
-        learnings=tuple(filter(is_known_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
+        learnings=tuple(
+            filter(is_known_strategy, [*(memory.content for memory in learned), *attempt.notes.splitlines()])
+        ),
         files=attempt.files,
         error=_error(attempt, report) if failed else "",
     )

@@ -28,7 +28,7 @@ def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) 
         id=new_memory_id(),
         kind=kind,
         title=title,
-        body=body,
+        content=body,
         tags=tags,
         files=tuple(dict.fromkeys(find_paths(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
         source=MemorySource.EXPLICIT,

@@ -93,7 +93,7 @@ def _rate_after(memory: Memory, won: bool) -> float | None:
     if memory.kind == "antipattern":
         return memory.success_rate
     before = memory.wins + memory.losses
-    if memory.success_rate is None or not memory.content:
+    if memory.success_rate is None or not memory.structured_content:
         return round((memory.wins + won) / (before + 1), 6)
     # A learning starts with the rate of the loops it was extracted from, weighted by its support.
     total = memory.support + before
@@ -146,13 +146,15 @@ def _mean_success_rate(known: Memory, new: Memory) -> float | None:
 def _updated_text(known: Memory, new: Memory) -> dict[str, str]:
     """Return the text fields that change when a memory is learned again."""
     if known.kind == "knowledge":
-        return {"body": new.body}
-    if new.content:
+        return {"content": new.content}
+    if new.structured_content:
         return merge_learning_text(known, new)
-    if not _extends(known.body, new.body):
+    if not _extends(known.content, new.content):
         return {}
     # A title derived from the first sentence changes with the text.
-    return {"body": new.body} | ({"title": extract_title(new.body)} if known.title == extract_title(known.body) else {})
+    return {"content": new.content} | (
+        {"title": extract_title(new.content)} if known.title == extract_title(known.content) else {}
+    )
 
 
 def merge_learning_text(known: Memory, new: Memory) -> dict[str, str]:
@@ -161,11 +163,11 @@ def merge_learning_text(known: Memory, new: Memory) -> dict[str, str]:
 
     from ralph.memory.lifecycle.learnings import describe_learning, merge_content
 
-    content = merge_content(known.kind, known.content or "{}", new.content, known.support)
+    content = merge_content(known.kind, known.structured_content or "{}", new.structured_content, known.support)
     if content == "{}":
         return {}
     title, body = describe_learning(known.kind, known.task_type or new.task_type or "general", json.loads(content))
-    return {"content": content, "title": title, "body": body}
+    return {"structured_content": content, "title": title, "content": body}
 
 
 def _extends(old: str, new: str) -> bool:

@@ -119,7 +119,7 @@ def _group_texts(memories: Iterable[Memory]) -> dict[tuple[object, ...], list[_T
     """Return the texts of the memories in groups within which duplicates are possible, in order."""
     texts: dict[tuple[object, ...], dict[tuple[str, ...], _Text]] = {}
     for memory in memories:
-        words = normalized_words(memory.body or memory.title).split()
+        words = normalized_words(memory.content or memory.title).split()
         stems = tuple(dict.fromkeys(_stem(word) for word in words))
         names = frozenset(word for word in words if not word.replace("-", "").replace("'", "").isalpha())
         negations = tuple(sorted(Counter(word for word in words if word in _NEGATIONS).items()))

@@ -96,14 +96,14 @@ def fingerprint(memory: Memory) -> str:
         from ralph.memory.lifecycle.knowledge import title_key
 
         identity_text = f"knowledge {title_key(memory.title)}"
-    elif memory.content:
+    elif memory.structured_content:
         from ralph.memory.lifecycle.learnings import learning_identity
 
-        identity_text = learning_identity(memory.kind, memory.task_type, memory.content)
+        identity_text = learning_identity(memory.kind, memory.task_type, memory.structured_content)
     else:
         # A recommendation and a warning can have the same words.
         identity_text = ("avoid: " if memory.kind in WARNING_KINDS else "") + normalized_words(
-            memory.body or memory.title
+            memory.content or memory.title
         )
     return hashlib.sha256(identity_text.encode("utf-8", "replace")).hexdigest()[:16]
 

@@ -134,9 +134,9 @@ def _format_duration(seconds: float) -> str:
 
 def structured_content(memory: Memory) -> dict[str, object]:
     """Return the content of a learning; for a plain-text learning, build one that says the same."""
-    if content := parse_content(memory.content):
+    if content := parse_content(memory.structured_content):
         return content
-    details = "" if memory.body == memory.title else memory.body
+    details = "" if memory.content == memory.title else memory.content
     return {_statement_field(memory.kind): memory.title, **({"details": details} if details else {})}
 
 

@@ -35,15 +35,15 @@ def rejection_reason(memory: Memory) -> str:
 
 
 def _missing_fields(memory: Memory) -> str:
-    is_structured = bool(memory.content) or memory.kind in LEARNING_KINDS
-    required = (memory.content, memory.task_type) if is_structured else (memory.body or memory.title,)
+    is_structured = bool(memory.structured_content) or memory.kind in LEARNING_KINDS
+    required = (memory.structured_content, memory.task_type) if is_structured else (memory.content or memory.title,)
     if not memory.kind.strip() or not all(text and text.strip() for text in required):
         return "Missing required fields"
     if not is_structured:
         return ""
     if memory.kind not in LEARNING_KINDS:
         return f"Invalid type: {memory.kind}"
-    return "" if parse_content(memory.content) else "Missing required fields"
+    return "" if parse_content(memory.structured_content) else "Missing required fields"
 
 
 def _weakness(memory: Memory) -> str:

@@ -184,7 +184,7 @@ def ids_confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list
 
 def reset_marks_on_edit(was: Memory, fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of a change, with staleness marks reset if the text is new."""
-    is_new_text = fields.get("body", was.body) != was.body
+    is_new_text = fields.get("content", was.content) != was.content
     if is_new_text and "seen" not in fields and (was.seen or was.stale):
         return {**fields, "seen": "", "stale": ""}
     return dict(fields)

@@ -130,7 +130,7 @@ def _recency(memory: Memory, at: str) -> float:
 
 def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
     """Return whether an antipattern is about one of the errors: the same category, or most of its words."""
-    text = f"{memory.title} {memory.body}"
+    text = f"{memory.title} {memory.content}"
     words, category = _words(text), classify_error(text)[0]
     for error in errors:
         error_words = _words(error[:400])

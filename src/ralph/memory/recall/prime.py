@@ -75,7 +75,7 @@ def _heading(memory: Memory) -> str:
 
 def _block(memory: Memory) -> str:
     title = f"**{escape_inline(memory.title)}**\n" if memory.kind == "knowledge" else ""
-    text = "\n".join(f"> {line}".rstrip() for line in (title + escape_untrusted(memory.body)).split("\n"))
+    text = "\n".join(f"> {line}".rstrip() for line in (title + escape_untrusted(memory.content)).split("\n"))
     tags = f"tags: {', '.join(_in_comment(tag) for tag in memory.tags)} | " if memory.tags else ""
     doubts = f" | check first: {_in_comment(memory.stale)}" if memory.stale else ""
     return f"\n### {escape_untrusted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]}{doubts} -->\n"

@@ -76,13 +76,15 @@ def render_knowledge_section(
 ) -> tuple[str, list[Memory], list[OmittedItem]]:
     """Return the section with the best memories that fit, the memories shown, and why others are not."""
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
-    if any(item.memory.content for item in recalled):
+    if any(item.memory.structured_content for item in recalled):
         room -= len(KNOWLEDGE_BASE_HEADING) + 4
     shown: list[tuple[Memory, str]] = []
     left_out: list[OmittedItem] = []
     for item in recalled:
-        entry = render_learning(item.memory) if item.memory.content else _entry(item.memory)
-        cost = len(entry) + (MAX_SECTION_HEADING_LENGTH if item.memory.content else len(_group(item.memory)) + 8)
+        entry = render_learning(item.memory) if item.memory.structured_content else _entry(item.memory)
+        cost = len(entry) + (
+            MAX_SECTION_HEADING_LENGTH if item.memory.structured_content else len(_group(item.memory)) + 8
+        )
         if cost > room:
             reason = f"no room left in {budget_tokens} tokens"
             left_out.append(OmittedItem(what=item.memory.title, why=reason, id=item.memory.id))
@@ -91,8 +93,8 @@ def render_knowledge_section(
             shown.append((item.memory, entry))
     if not shown:
         return "", [], left_out
-    from_loops = render_knowledge_base(memory for memory, _ in shown if memory.content)
-    stated = _blocks([(memory, entry) for memory, entry in shown if not memory.content])
+    from_loops = render_knowledge_base(memory for memory, _ in shown if memory.structured_content)
+    stated = _blocks([(memory, entry) for memory, entry in shown if not memory.structured_content])
     text = "\n\n".join(filter(None, [HEADING, PREFACE, *stated, from_loops.rstrip()])) + "\n"
     return text, [memory for memory, _ in shown], left_out
 
@@ -118,14 +120,14 @@ def kind_heading(kind: str) -> str:
 
 def _entry(memory: Memory) -> str:
     origin = f"{memory.created_at[:10]}, {escape_inline(memory.origin_task or memory.source)}"
-    body = escape_untrusted(memory.body)
+    body = escape_untrusted(memory.content)
     if memory.kind == "knowledge":
         tags = f"_Tags: {', '.join(escape_inline(tag) for tag in memory.tags)}_"
         return f"### {escape_inline(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{staleness_note(memory)}"
     if memory.kind in MEMORY_KINDS:
         # The title of a short memory is its first sentence, which should not appear twice.
         start = memory.title.removesuffix("...")
-        text = body if memory.body.startswith(start) else f"**{escape_inline(memory.title)}**: {body}"
+        text = body if memory.content.startswith(start) else f"**{escape_inline(memory.title)}**: {body}"
         return f"- {_indented(text)} _({origin})_{staleness_note(memory)}"
     category = memory.kind if memory.kind in LEARNING_CATEGORIES else escape_inline(memory.kind)
     return f"- **{category}**: {_indented(body)} _({origin})_{staleness_note(memory)}"
@@ -164,7 +166,7 @@ def _line(memory: Memory) -> str:
 
     content = structured_content(memory)
     statement = content.get("pattern" if memory.kind == "convention" else "description")
-    text = _one_line(statement if isinstance(statement, str) and statement.strip() else memory.body or memory.title)
+    text = _one_line(statement if isinstance(statement, str) and statement.strip() else memory.content or memory.title)
     if memory.kind == "strategy":
         share = number_field(content, "effectiveness")
         return f"- {text} (effectiveness: {share:.0%})" if share is not None and share <= 1 else f"- {text}"
