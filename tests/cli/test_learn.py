@@ -143,7 +143,7 @@ def test_what_a_run_taught_adds_up() -> None:
 
     assert lines == [
         "Extracted 3 learnings (1 new, 2 already known).",
-        "Checked: 1 promoted, 1 to review (ralph learn review), 1 waiting for more data.",
+        "Validated learnings: 1 promoted, 1 to review (ralph learn review), 1 waiting for more data.",
     ]
 
 

@@ -72,7 +72,7 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                "No agent program is set. Run: ralph run -- sh agent.sh, or set command under [agent] in .ralph.toml.",
+                "No agent is set. Use an installed one, as in ralph run --agent claude, or any program: ralph run -- sh agent.sh",
                 code="no-agent-program",
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

@@ -33,5 +33,5 @@ def run(args: argparse.Namespace) -> int:
         print('Ready. Next: ralph task add "Describe the task", then ralph run --agent claude')
         print("To use the memory in your own agent sessions: ralph setup claude")
     else:
-        print("This project is already set up; nothing else was changed.")
+        print("This project is already set up; nothing was changed.")
     return 0

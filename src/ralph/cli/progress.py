@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ralph.cli.output import format_duration, pluralize, printable
 from ralph.core.text import format_usd, one_line
+from ralph.loop.options import RunEnding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -278,7 +279,9 @@ def _extracted(details: dict[str, Any]) -> list[tuple[str, str]]:
         "waiting for more data": count["waiting"],
     }
     lines = [("green", f"Extracted {pluralize(count['extracted'], 'learning')} ({_counts(extracted)}).")]
-    return lines + [("green", f"Checked: {_counts(checked)}.")] * any(number > 0 for number in checked.values())
+    return lines + [("green", f"Validated learnings: {_counts(checked)}.")] * any(
+        number > 0 for number in checked.values()
+    )
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -334,6 +337,15 @@ def _warning(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("red", f"   {details['message']}")]
 
 
+_RAISED_LIMITS: dict[str, str] = {
+    RunEnding.LIMIT_ITERATIONS: " --max-iterations N",
+    RunEnding.LIMIT_MINUTES: " --max-minutes N",
+    RunEnding.LIMIT_COST: " --max-cost USD",
+    RunEnding.LIMIT_TOKENS: " --max-tokens N",
+}
+"""Options that raise the limit a run has reached, without which it would end at once."""
+
+
 def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
@@ -343,7 +355,11 @@ def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
             f"Stopped: {details['ending']}. {details['done']} done in {pluralize(details['iterations'], 'attempt')},"
             f" {format_duration(details['seconds'])}{tokens}{cost}.",
         ),
-        *([("dim", "To continue: ralph run --resume")] if details["can_go_on"] else []),
+        *(
+            [("dim", f"To continue: ralph run --resume{_RAISED_LIMITS.get(details['ending'], '')}")]
+            if details["can_go_on"]
+            else []
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("id", help="id of the task")
+    parser.add_argument("id", metavar="TASK", help="id of the task")
     parser.add_argument("--model", help="model, as in ralph run")
     parser.add_argument("--no-memory", action="store_true", help="show the prompt without memory")
     parser.add_argument("--raw", action="store_true", help="print only the prompt, without the table")

@@ -192,7 +192,9 @@ class MemoryService(MemoryQueries):
             for id in dict.fromkeys(ids):
                 memory = self._memories.get(id)
                 if memory.state in (MemoryState.PRUNED, MemoryState.SUPERSEDED, MemoryState.REJECTED):
-                    raise NotFoundError("Memory", f"{id} (it is {memory.state}; undo brings it back)")
+                    raise NotFoundError(
+                        "Memory", f"{id} (it is {memory.state}; to restore it: ralph memory undo, or add it again)"
+                    )
             deleted = [self._memories.update(id, "deleted", change, **fields).memory for id in dict.fromkeys(ids)]
         return deleted, change.id
 
