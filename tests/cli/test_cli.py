@@ -54,7 +54,7 @@ def test_init_sets_up_a_project_and_is_safe_to_run_twice(ralph: Ralph, tmp_path:
 
     assert (first.code, second.code) == (0, 0)
     assert "created .ralph.toml" in first.out
-    assert "nothing else was changed" in second.out
+    assert "nothing was changed" in second.out
     for path in (".ralph/knowledge", ".claude/skills", ".ralph/.gitignore"):
         assert (tmp_path / path).exists()
     assert "max_retries = 5" in (tmp_path / ".ralph.toml").read_text()

@@ -72,7 +72,7 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                "No agent is set. Use an installed one, as in ralph run --agent claude, or any program: ralph run -- sh agent.sh",
+                "No agent is set. Choose one: ralph run --agent claude. Or run any program: ralph run -- sh agent.sh",
                 code="no-agent-program",
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

@@ -349,6 +349,7 @@ _RAISED_LIMITS: dict[str, str] = {
 def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
+    raised = _RAISED_LIMITS.get(details["ending"], "")
     return [
         (
             "bold",
