@@ -86,5 +86,5 @@ def test_check_tells_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(AgentUnavailableError) as not_found:
         command_agent(tmp_path, ("nonesuch",)).check()
 
-    assert str(none_given.value).startswith("No agent program is set. Run: ralph run -- sh agent.sh")
+    assert str(none_given.value).startswith("No agent is set.")
     assert str(not_found.value) == "nonesuch was not found in the PATH. Install it or give its full path."

@@ -356,11 +356,7 @@ def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
             f"Stopped: {details['ending']}. {details['done']} done in {pluralize(details['iterations'], 'attempt')},"
             f" {format_duration(details['seconds'])}{tokens}{cost}.",
         ),
-        *(
-            [("dim", f"To continue: ralph run --resume{_RAISED_LIMITS.get(details['ending'], '')}")]
-            if details["can_go_on"]
-            else []
-        ),
+        *([("dim", f"To continue: ralph run --resume{raised}")] if details["can_go_on"] else []),
     ]
 
 
