@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.errors import UsageError
+from ralph.core.paging import Page
 from ralph.core.records import TaskStatus
 from ralph.project import Project
 from tests.make import as_agent
@@ -36,3 +37,24 @@ def test_an_agent_finishes_a_task_that_no_run_works_on_and_the_log_says_who(proj
     project.tasks.log(task.id, "It was easy.")
 
     assert [entry.who for entry in project.tasks.read_log(task.id)][-2:] == ["agent", "agent"]
+
+
+def test_agents_remove_nothing_that_waits_for_a_person(project: Project) -> None:
+    calls = (
+        lambda: project.memory.maintenance.cleanup(min_confidence=1.0, yes=True),
+        lambda: project.memory.maintenance.consolidate(yes=True),
+        lambda: project.memory.maintenance.clear(yes=True),
+        lambda: project.learnings.clear(yes=True),
+        lambda: project.learnings.reject("mem-1"),
+        lambda: project.learnings.edit("mem-1", content="x"),
+    )
+
+    for call in calls:
+        with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
+            call()
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2**63])
+def test_a_page_without_items_or_end_is_refused(limit: int) -> None:
+    with pytest.raises(UsageError, check=lambda error: error.code == "invalid-limit"):
+        Page(limit=limit)

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
     root = find_root(working_directory(args))
+    actor().require_person("start the dashboard or see its token")
     if args.print_token:
-        actor().require_person("see the token")
         print(load_or_create_token(token_path(root)))
         return 0
     server = create_server(root, args.host, args.port, args.allow_host, actor())

@@ -31,7 +31,7 @@ class Actor:
     @property
     def is_agent(self) -> bool:
         """Whether an agent is asking."""
-        return self.kind == "agent"
+        return self.kind != "person"  # an unknown kind gets no rights of a person
 
     @property
     def is_loop_session(self) -> bool:

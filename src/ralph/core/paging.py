@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.records import record
+from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,13 +12,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-@record
-class Page:
-    """Which part of a listing to return."""
+MAX_PAGE_ITEMS = 2**31 - 1
+"""Maximum number of items in a page."""
 
-    limit: int
-    after: Any = None
-    """Cursor to continue from: `next` of the previous page."""
+
+class Page:
+    """Which part of a listing to return: up to `limit` items after a cursor, the `next` of the previous page."""
+
+    __slots__ = ("after", "limit")
+
+    def __init__(self, *, limit: int, after: Any = None) -> None:
+        if not 1 <= limit <= MAX_PAGE_ITEMS:
+            raise UsageError(f"The limit of a page must be from 1 to {MAX_PAGE_ITEMS:,}.", code="invalid-limit")
+        self.limit = limit
+        self.after = after
 
 
 class ResultList(list["T"]):

@@ -96,6 +96,7 @@ class LearningService:
 
     def edit(self, id: str, **changes: Any) -> ChangeResult:
         """Edit a learning that is still undecided, as `MemoryService.edit` does."""
+        self._actor.require_person("edit staged learnings")
         return self._memory.edit(id, **changes, check=_require_undecided)
 
     def validate(self) -> LearningCounts:
@@ -140,6 +141,7 @@ class LearningService:
 
     def reject(self, id: str, reason: str = "") -> ChangeResult:
         """Reject a staged learning."""
+        self._actor.require_person("reject learnings")
         why = sanitize(reason) or "rejected by a person"
         with self._store.transaction():
             self._staged(id)
@@ -149,6 +151,7 @@ class LearningService:
 
     def clear(self, *, yes: bool = False) -> tuple[int, str]:
         """Clear the staging area; return the number of learnings removed and the change to undo."""
+        self._actor.require_person("clear the staging area")
         if not yes:
             raise ConfirmationRequiredError("empty the staging area")
         change = replace(self._change("staging was cleared"), id=change_id())

@@ -62,6 +62,8 @@ class MemoryMaintenance:
         dry_run: bool = False,
     ) -> Removal:
         """Prune memories that are no longer worth their place; more than a fifth of them only with `yes`."""
+        if not dry_run:
+            self._actor.require_person("clean up the memory")
         present = self._memories.all()
         candidates = cleanup_candidates(
             present, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
@@ -91,6 +93,8 @@ class MemoryMaintenance:
 
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Merge near-duplicates into one memory each; the others stay in the history as superseded."""
+        if not dry_run:
+            self._actor.require_person("consolidate memories")
         present = self._memories.all()
         found = find_duplicates(present, now())
         removed = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
