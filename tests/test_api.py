@@ -81,6 +81,7 @@ def test_open_imports_edits_of_the_memory_files_and_writes_changes_back(director
     assert titles == {"Money is in cents", "Retry on 502"}
 
 
+@pytest.mark.sqlite
 def test_open_leaves_the_files_alone_and_closes_the_project_after_an_exception(directory: Path) -> None:
     with ralph.open() as project:
         project.memory.add("First", type="fix")

@@ -321,9 +321,11 @@ def test_who_follows_two_writers_misses_nothing(open_again: Callable[[], Store])
         run = store.runs.start(f"writer {number}")
         for n in range(each):
             store.tasks.add(TaskDraft(title=f"Task {n} of {number}"))
-            task, attempt = begin(store, run.id, f"writer {number}")
-            store.attempts.record_start(attempt)
-            finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
+            # A server skips a task that the other writer is just claiming.
+            while (claimed := store.attempts.begin(run.id, f"writer {number}", 60, agent="test")) is None:
+                pass
+            store.attempts.record_start(claimed.attempt)
+            finish(store, claimed.task, claimed.attempt, AttemptOutcome.DONE, TaskStatus.DONE)
         store.runs.end(run.id, "all tasks are done")
         store.close()
 

@@ -257,7 +257,7 @@ def test_what_a_subagent_says_is_not_the_answer(agent: Agent, a_git_project: Pat
         says("I know."),
     )
 
-    reply = agent.work("Ask somebody.", a_session(a_git_project, heard=heard.append, limits=LIMITS))
+    reply = agent.work("Ask somebody.", a_session(a_git_project, on_output=heard.append, limits=LIMITS))
 
     assert (reply.text, reply.ending) == ("I ask.\n\nI know.", SessionEnding.FINISHED)
     assert (reply.tokens_in, reply.tokens_out) == (300, 60)
