@@ -10,6 +10,7 @@ import pytest
 from ralph.core.config import load_config, variable_name
 from ralph.core.config_file import config_template, set_toml_values, to_toml
 from ralph.core.errors import ConfigError
+from ralph.core.records import replace
 from ralph.core.settings import SECTIONS, Config
 
 pytestmark = pytest.mark.storeless
@@ -95,6 +96,44 @@ def test_tables_keep_the_defaults_that_they_do_not_set(tmp_path: Path) -> None:
     assert config.models.prices["mine"] == (1.0, 2.0)
     assert config.models.prices["opus"] == (5.0, 25.0)
     assert config.memories.filter.tags == ("a",)
+
+
+@pytest.fixture
+def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rename `execution.retries` to `max_retries`, and `models.costs` to `prices`."""
+    for name, key, alias in (("execution", "max_retries", "retries"), ("models", "prices", "costs")):
+        section = SECTIONS[name]
+        settings = section.settings | {key: replace(section.settings[key], aliases=(alias,))}
+        monkeypatch.setitem(SECTIONS, name, replace(section, settings=settings))
+
+
+@pytest.mark.usefixtures("renamed")
+def test_a_renamed_setting_is_read_by_its_old_name_with_a_warning(tmp_path: Path) -> None:
+    from_file = load(tmp_path, "[execution]\nretries = 7\n[models.costs]\nmine = [1, 2]\n")
+    from_variable = load(tmp_path, RALPH_EXECUTION_RETRIES="8")
+
+    assert (from_file.execution.max_retries, from_variable.execution.max_retries) == (7, 8)
+    assert from_file.models.prices["mine"] == (1.0, 2.0)
+    retries, prices = from_file.warnings
+    assert "execution.max_retries" in retries
+    assert "models.prices" in prices
+    (warning,) = from_variable.warnings
+    assert "RALPH_EXECUTION_MAX_RETRIES" in warning
+
+
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.parametrize("toml", ["retries = 7\nmax_retries = 5", "max_retries = 5\nretries = 7"])
+def test_the_new_name_of_a_setting_overrides_the_old_one(tmp_path: Path, toml: str) -> None:
+    both = {"RALPH_EXECUTION_MAX_RETRIES": "5", "RALPH_EXECUTION_RETRIES": "7"}
+
+    assert load(tmp_path, f"[execution]\n{toml}\n").execution.max_retries == 5
+    assert load(tmp_path, **both).execution.max_retries == 5
+
+
+@pytest.mark.usefixtures("renamed")
+def test_a_renamed_setting_is_listed_only_by_its_new_name() -> None:
+    assert "# max_retries = 3" in config_template()
+    assert "# retries" not in config_template()
 
 
 def test_settings_are_changed_in_place() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.cli import main
+from ralph.core.errors import UsageError
 from ralph.core.records import MemoryState, replace
 from ralph.formats.bundle import write_bundle
 from ralph.formats.detection import MAX_NOTES_CHARS
@@ -341,9 +342,50 @@ def test_a_new_format_is_a_choice_on_the_command_line_and_in_the_docs(
 
     assert (imported, exported) == (0, 0)
     assert "fix: Start docker first." in capsys.readouterr().out
-    assert "| `toy` | yes | one line per memory |" in format_table()
+    assert "| `toy` | yes | yes | one line per memory |" in format_table()
     assert "toy" in import_formats()
     assert "toy" in export_formats()
+
+
+@pytest.fixture
+def write_only_toy(monkeypatch: pytest.MonkeyPatch) -> FileFormat:
+    """Register a format that can only be exported."""
+    title, writer = "a report", "tests.formats.toy_format:write_toy"
+    format = FileFormat(name="toy-report", title=title, writer=writer, keeps_backup=True)
+    monkeypatch.setitem(FORMATS, "toy-report", format)
+    return format
+
+
+@pytest.mark.usefixtures("write_only_toy")
+def test_a_format_without_a_reader_is_only_exported(project: Project, tmp_path: Path) -> None:
+    project.memory.add("Start docker first.", type="fix")
+    path = tmp_path / "report.md"
+
+    for _ in range(2):
+        project.transfer.save(project.transfer.export("toy-report", MemoryFilter()), "toy-report", path)
+
+    assert path.read_text() == path.with_name("report.md.bak").read_text() == "!toy\nfix: Start docker first.\n"
+    assert "toy-report" in export_formats()
+    assert "toy-report" not in import_formats()
+    assert detect_format("!toy", "x") is None
+    assert "| `toy-report` |  | yes | a report |" in format_table()
+
+
+@pytest.mark.usefixtures("write_only_toy")
+@pytest.mark.parametrize("format", ["poem", "toy-report"])
+def test_a_format_that_cannot_be_imported_is_refused(project: Project, tmp_path: Path, format: str) -> None:
+    (tmp_path / "x").write_text("fix: Start docker first.\n")
+
+    with pytest.raises(UsageError) as from_path:
+        project.transfer.import_path(tmp_path / "x", format=format)
+    with pytest.raises(UsageError) as from_text:
+        project.transfer.import_text("fix: Start docker first.", "x", format=format)
+
+    assert from_path.value.code == from_text.value.code == "unknown-format"
+
+
+def test_formats_without_a_reader_of_memories_are_still_imported() -> None:
+    assert {"tasks", "loop-state"} < set(import_formats())
 
 
 # --- time ----------------------------------------------------------------------------

@@ -70,7 +70,7 @@ MAX_CONFIG_BYTES = 1024 * 1024
 """Maximum size of a configuration file, in bytes."""
 _HEADERS = {
     *("", *(f"[{name}]" for name in SECTIONS)),
-    *(f"[{name}.{key}]" for name, section in SECTIONS.items() for key in section.settings),
+    *(f"[{name}.{key}]" for name, section in SECTIONS.items() for key in (*section.settings, *section.aliases)),
 }
 """Lines that set nothing."""
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -87,7 +87,7 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
             else:
                 _warn_unknown_key(warnings, source, name, SECTIONS)
     for section in SECTIONS.values():
-        values[section.name] |= _read_environment(section, environment)
+        values[section.name] |= _read_environment(section, environment, warnings)
     _apply_store_variable(values["store"], directory, environment)
     sections: dict[str, Any] = {}
     for name, section in reversed(SECTIONS.items()):  # subsections before the section they belong to
@@ -160,11 +160,16 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
 def _parse_section(
     source: str, section: Section, table: object, values: dict[str, dict[str, Any]], warnings: list[str]
 ) -> None:
-    """Add the known keys of a section to the values, and a warning for each unknown key."""
+    """Add the known keys of a section to the values, and a warning for each unknown or renamed key."""
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: {section.name} must be a section, not {_display(table)}.")
-    for key, value in table.items():
-        name = f"{section.name}.{key}"
+    aliases = section.aliases
+    for written, value in table.items():
+        name, key = f"{section.name}.{written}", aliases.get(written, written)
+        if key != written:
+            _warn_renamed(warnings, source, name, f"{section.name}.{key}")
+            if key in table:
+                continue
         if name in SECTIONS:
             _parse_section(source, SECTIONS[name], value, values, warnings)
         elif key not in section.settings:
@@ -260,6 +265,10 @@ def _warn_unknown_key(warnings: list[str], source: str, name: str, known: Iterab
     warnings.append(f"{source}: ignoring unknown key {name}.{hint}")
 
 
+def _warn_renamed(warnings: list[str], source: str, old: str, new: str) -> None:
+    warnings.append(f"{source}: {old} was renamed. Use {new}.")
+
+
 # --- environment ---------------------------------------------------------------------
 
 
@@ -268,13 +277,16 @@ def variable_name(section: str, key: str) -> str:
     return f"RALPH_{section.replace('.', '_')}_{key}".upper()
 
 
-def _read_environment(section: Section, environment: Mapping[str, str]) -> dict[str, Any]:
+def _read_environment(section: Section, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, setting in section.settings.items():
-        variable = variable_name(section.name, key)
-        if variable in environment and not isinstance(setting.default, dict):
-            value = _parse_variable(clean(environment[variable]).strip(), setting)
-            found[key] = _convert(f"environment, {variable}", f"{section.name}.{key}", setting, value)
+        for name in (*setting.aliases, key):  # the current name overrides former ones
+            variable = variable_name(section.name, name)
+            if variable in environment and not isinstance(setting.default, dict):
+                value = _parse_variable(clean(environment[variable]).strip(), setting)
+                found[key] = _convert(f"environment, {variable}", f"{section.name}.{key}", setting, value)
+                if name != key:
+                    _warn_renamed(warnings, "environment", variable, variable_name(section.name, key))
     return found
 
 

@@ -1,7 +1,8 @@
 """The settings of a project: one entry each, from which loading, the template of `.ralph.toml` and the docs derive.
 
-To add a setting, add a field with `setting(...)` to its section. To rename one, rename the field: mypy finds its uses.
-Its type is that of the default, and its environment variable is `RALPH_SECTION_NAME`.
+To add a setting, add a field with `setting(...)` to its section. Its type is that of the default, and its environment
+variable is `RALPH_SECTION_NAME`. To rename one, rename the field, for which mypy finds the uses, and keep the old name
+in `aliases=("old_name",)`: files and variables with the old name still work, with a warning.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Setting:
     """Value whose type the items of a table must have."""
     check: Callable[[Any], str] | None = None
     """Further check of a value: returns what it must be, or an empty string if it is valid."""
+    aliases: tuple[str, ...] = ()
+    """Former names, which files and environment variables may still use."""
 
 
 @record
@@ -55,6 +58,11 @@ class Section:
     comment: str
     build: Callable[..., Any]
     settings: dict[str, Setting]
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Return the current names of settings by their former ones."""
+        return {alias: key for key, setting in self.settings.items() for alias in setting.aliases}
 
 
 SECTIONS: dict[str, Section] = {}

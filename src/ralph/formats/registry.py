@@ -24,20 +24,23 @@ UNKNOWN_FORMAT = "unknown"
 
 @record
 class FileFormat:
-    """One file format: how it is recognized, read and written."""
+    """One file format: how it is recognized, read and written.
+
+    A format without a reader can only be exported, one without a writer only imported.
+    """
 
     name: str
     title: str
     """What the format contains, for the documentation (Markdown)."""
-    extensions: tuple[str, ...]
+    extensions: tuple[str, ...] = ()
     """Extensions of the files that are imported from a directory."""
     project_paths: tuple[str, ...] = ()
     """Where projects keep files of this format, relative to their root."""
     content: Literal["memories", "tasks", "loop-state"] = "memories"
-    detector: str
-    """Function `(FileSample) -> bool`."""
+    detector: str = ""
+    """Function `(FileSample) -> bool`; empty if the format is never detected, and has to be named."""
     reader: str = ""
-    """Function `(text, at) -> Reading`; of a streamed format `(lines) -> items`."""
+    """Function `(text, at) -> Reading`; of a streamed format `(lines) -> items`. Only memories are read with it."""
     verifier: str = ""
     """Function `(lines) -> message` that checks the integrity of a streamed format."""
     is_streamed: bool = False
@@ -59,9 +62,15 @@ class FileFormat:
     exported_states: tuple[MemoryState, ...] = (MemoryState.ACTIVE,)
     """States that are exported by default."""
 
+    @property
+    def is_importable(self) -> bool:
+        """Return whether files of this format can be imported."""
+        # Tasks and the state of loops are parsed by the services that import them.
+        return bool(self.reader) or self.content != "memories"
+
     def detect(self, sample: FileSample) -> bool:
-        """Return whether a file has this format."""
-        return bool(_load(self.detector)(sample))
+        """Return whether a file has this format; always false if it cannot be imported."""
+        return self.is_importable and bool(self.detector) and bool(_load(self.detector)(sample))
 
     def read(self, text: str, at: str, *, force: bool = False) -> Reading:
         """Return the memories and problems of a file; a damaged file is read only with `force`."""
@@ -77,7 +86,9 @@ class FileFormat:
         )
 
     def is_intact(self, text: str) -> bool:
-        """Return whether a file can be read and its checksum matches."""
+        """Return whether a file can be read and its checksum matches; without a reader, every file is intact."""
+        if not self.reader:
+            return True
         memories, problems = _load(self.reader)(text, "")
         return not problems or (bool(memories) and not any(problem.needs_force for problem in problems))
 
@@ -230,7 +241,11 @@ FORMATS: dict[str, FileFormat] = {
 
 def import_formats() -> tuple[str, ...]:
     """Return the names of the formats that can be imported."""
-    return tuple(FORMATS)
+    return tuple(format.name for format in _importable())
+
+
+def _importable() -> list[FileFormat]:
+    return [format for format in FORMATS.values() if format.is_importable]
 
 
 def export_formats() -> tuple[str, ...]:
@@ -251,15 +266,22 @@ def detect_format(text: str, name: str) -> FileFormat | None:
 
 def import_extensions() -> tuple[str, ...]:
     """Return the extensions of the files that are imported from a directory."""
-    return tuple(dict.fromkeys(ending for format in FORMATS.values() for ending in format.extensions))
+    return tuple(dict.fromkeys(ending for format in _importable() for ending in format.extensions))
 
 
 def project_paths() -> Sequence[str]:
     """Return where projects keep files that can be imported."""
-    return [path for format in FORMATS.values() for path in format.project_paths]
+    return [path for format in _importable() for path in format.project_paths]
 
 
 def format_table() -> str:
     """Return all formats as a Markdown table, for the documentation."""
-    rows = [f"| `{format.name}` | {'yes' if format.writer else ''} | {format.title} |" for format in FORMATS.values()]
-    return "\n".join(["| format | export | content |", "|---|---|---|", *rows])
+    rows = [
+        f"| `{format.name}` | {_yes(format.is_importable)} | {_yes(format.writer)} | {format.title} |"
+        for format in FORMATS.values()
+    ]
+    return "\n".join(["| format | import | export | content |", "|---|---|---|---|", *rows])
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else ""

@@ -16,7 +16,7 @@ from ralph.core.text import one_line
 from ralph.formats.bundle import write_bundle
 from ralph.formats.detection import FileSample
 from ralph.formats.planned import ReadProblem
-from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, detect_format, export_formats
+from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, detect_format, export_formats, import_formats
 from ralph.formats.sources import BACKUP_EXTENSION, find_sources
 from ralph.store.external import open_copy
 from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
@@ -148,7 +148,7 @@ class ImportExport:
         if streamed := _streamed_format(source, format):
             return self._import_lines(streamed, source.lines, source.name, stage=stage, force=force)
         text = source.text()
-        found = FORMATS[format] if format else detect_format(text, source.name)
+        found = _import_format(format) if format else detect_format(text, source.name)
         if backup := _usable_backup(source, found, text):
             result = self.import_text(backup, source.name, stage=stage)
             note = "the file is damaged, so its backup was imported; the file was not changed"
@@ -299,7 +299,8 @@ def _writable_format(name: str) -> FileFormat:
 def _streamed_format(source: SourceFile, name: str | None) -> FileFormat | None:
     """Return the format of a file that is read line by line; None for all others."""
     if name:
-        return FORMATS[name] if FORMATS[name].is_streamed else None
+        format = _import_format(name)
+        return format if format.is_streamed else None
     sample = FileSample(source.start(), source.name)
     return next((format for format in FORMATS.values() if format.is_streamed and format.detect(sample)), None)
 
@@ -346,6 +347,7 @@ def _batches(
 
 
 def _import_format(name: str) -> FileFormat:
-    if name not in FORMATS:
-        raise UsageError(f"Unknown format: {name!r}. Use one of: {', '.join(FORMATS)}.", code="unknown-format")
+    known = import_formats()
+    if name not in known:
+        raise UsageError(f"Unknown format: {name!r}. Use one of: {', '.join(known)}.", code="unknown-format")
     return FORMATS[name]
