@@ -7,7 +7,7 @@ from itertools import islice
 
 from ralph.core.actor import PERSON
 from ralph.core.errors import UsageError
-from ralph.core.paging import Page, ResultList, paged
+from ralph.core.paging import MAX_PAGE_ITEMS, Page, ResultList, paged
 from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now, record, replace
 from ralph.core.text import count_tokens, find_paths
 from ralph.memory.lifecycle.confidence import current_confidence
@@ -154,9 +154,8 @@ class MemoryQueries:
         if ranker:
             return self._ranked(query, filter, ranker, task_id)[:limit]
         if not query and not task_id:
-            return [
-                RecalledMemory(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)
-            ]
+            page = Page(limit=min(limit, MAX_PAGE_ITEMS)) if limit else None
+            return [RecalledMemory(memory=one, score=0.0) for one in self.list(filter, page)]
         recalled = self.recall(self._context_of(query, task_id), sys.maxsize, filter)
         found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
         if query and len(found) < limit:
