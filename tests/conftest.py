@@ -39,6 +39,20 @@ settings.register_profile("ralph", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("ralph")
 
 
+SLOW = (
+    "tests/faults/",
+    "tests/agents/test_acp.py",
+    "tests/agents/supervisor/test_process.py",
+    "tests/cli/test_demo.py",
+    "tests/loop/test_parallel.py",
+    "tests/store/maintenance/test_migrate.py",
+    "tests/store/test_cycles.py",
+    "tests/store/test_index.py",
+    "::test_what_is_said_while_the_store_is_broken",
+)
+"""Trials and tests of many processes, which `make check` runs and `make test` does not."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=("sqlite", "postgres"), default="sqlite", help="the database to test with")
 
@@ -64,6 +78,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the chosen database has nothing to do with."""
+    for item in items:
+        if any(part in item.nodeid for part in SLOW):
+            item.add_marker(pytest.mark.slow)
     other, wanted = ("sqlite", "postgres") if config.getoption("--store") == "postgres" else ("postgres", "sqlite")
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
