@@ -5,6 +5,7 @@ from __future__ import annotations
 from ralph.core.records import TaskStatus, record
 from ralph.loop.strategy import next_step_text, strategy_name
 from ralph.loop.stuck import EscalationStep
+from ralph.store.memory_stats import MemoryStatistics
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class OverviewService:
             failed=totals["failed"],
             seconds=totals["seconds"],
             cost_usd=totals["cost_usd"],
-            memories=self._store.memories.stats.count(),
+            memories=MemoryStatistics(self._store.scope).count(),
             last_run=runs[0] if runs else None,
             warnings=(*self._config.warnings, *problems),
         )

@@ -6,7 +6,7 @@ import re
 
 from ralph.core.errors import UsageError
 from ralph.core.paging import ResultList, paged
-from ralph.core.records import FailureReportSigil, TaskStatus, now, record
+from ralph.core.records import TaskStatus, now, record
 from ralph.core.text import one_line, sanitize
 from ralph.store.tasks import TaskDraft
 
@@ -250,6 +250,7 @@ class TaskService:
 
         The task goes back to pending, or waits for a person once its retries are used up.
         """
+        from ralph.core.records import FailureReportSigil
         from ralph.loop.report_failure import record_failure
 
         if self._actor.is_loop_session:

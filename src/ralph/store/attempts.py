@@ -20,7 +20,6 @@ from ralph.core.records import (
     replace,
 )
 from ralph.memory.lifecycle.task_type import task_type_of
-from ralph.store.memories import ChangeInfo, MemoryStore
 from ralph.store.rows import from_json, page_conditions, to_columns, to_record
 from ralph.store.run_events import RunEventFeed
 from ralph.store.stats import StatsStore
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import AttemptResult
     from ralph.store.database import ProjectScope, Row, WordMatches
-    from ralph.store.memories import AddResult
+    from ralph.store.memories import AddResult, MemoryStore
     from ralph.store.rows import Converters
 
 WORKER_VANISHED = "the worker vanished"
@@ -155,6 +154,8 @@ class AttemptStore:
         `is_retry` marks a retry of a call whose response was lost: if the first call succeeded, nothing is stored
         twice.
         """
+        from ralph.store.memories import ChangeInfo, MemoryStore
+
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
         with self._scope.transaction():

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from ralph.core.errors import ConflictError, UsageError
 from ralph.core.records import Task, TaskLogEntry, TaskStatus, new_task_id, now, record
-from ralph.store.memories import MemoryStore
 from ralph.store.rows import to_record
 from ralph.store.task_table import READY, TaskTable, id_batches, row_to_task
 
@@ -189,6 +188,8 @@ class TaskStore(TaskTable):
         Memories learned from them are kept, without the link. Raise `ConflictError` while another task depends on
         one of them, or one is claimed.
         """
+        from ralph.store.memories import MemoryStore
+
         with self._scope.transaction():
             parent = self.get(id).parent_id
             ids = [task.id for task in self.graph.subtree(id)]
