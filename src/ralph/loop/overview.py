@@ -108,6 +108,7 @@ class OverviewService:
             failed=totals["failed"],
             seconds=totals["seconds"],
             cost_usd=totals["cost_usd"],
+            # Not store.memories: `ralph status` would load all of it for one number.
             memories=MemoryStatistics(self._store.scope).count(),
             last_run=runs[0] if runs else None,
             warnings=(*self._config.warnings, *problems),
