@@ -54,8 +54,11 @@ def run_git(
     *arguments: str,
     timeout_seconds: float = GIT_TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
+    errors: str = "replace",
 ) -> GitResult:
     """Run git in a directory and return its result; `environment` is added to the variables it inherits.
+
+    `errors` says what becomes of output that is not UTF-8; "surrogateescape" keeps its bytes.
 
     Ctrl+C does not reach it, so that a change it has begun is completed. Nothing it started survives the timeout.
 
@@ -94,7 +97,7 @@ def run_git(
         running_git_pids.discard(process.pid)
     return GitResult(
         exit_code=process.returncode,
-        stdout=out.decode("utf-8", "replace"),
+        stdout=out.decode("utf-8", errors),
         stderr=error_output.decode("utf-8", "replace"),
     )
 

@@ -137,6 +137,11 @@ class ExecutionConfig:
     max_retries: int = setting(3, "then a person has to run: ralph task reset ID")
     learn: bool = setting(True, "ignored; learning is always on", is_listed=False)
     gates: tuple[str, ...] = setting((), "shell commands that must all succeed", example='gates = ["make test"]')
+    protect: tuple[str, ...] = setting(
+        ("default",),
+        'files that decide what is done; "!glob" for an exception; see docs/gates.md',
+        example='protect = ["default", "golden/**", "!docs/Makefile"]',
+    )
     gate_seconds: float = setting(600.0, "timeout of a gate; 0 means no limit")
     lease_seconds: float = setting(
         120.0, "time until the task of a lost worker can be claimed again", minimum=1, maximum=86_400

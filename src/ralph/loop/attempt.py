@@ -238,6 +238,8 @@ class AttemptRunner:
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
+        if self._context.base:
+            self._context.base.begin(self._task.id)
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:

@@ -10,6 +10,7 @@ from ralph.core.records import (
     AttemptOutcome,
     AttemptResult,
     FailureReport,
+    HeldChange,
     Memory,
     SessionEnding,
     replace,
@@ -33,7 +34,7 @@ MAX_SIGIL_PROBLEMS = 10
 """Maximum number of sigil problems recorded per attempt."""
 MAX_SESSION_ID_LENGTH = 200
 """Maximum length of an agent's session id, in characters."""
-FULL_TEXT_CATEGORIES = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
+FULL_TEXT_CATEGORIES = ("findings", "verification", "not_verified", "merge_conflict", "not_merged", "protected_files")
 """Categories whose reason is only the beginning of the full text."""
 MISSING_SIGIL_REASON = (
     "The session ended without a task-done or task-failed sigil. Its work may be complete:"
@@ -102,13 +103,31 @@ def capture_attempt(
         task_reason=after.reason,
         spent_limit=after.spent_limit,
         is_out_of_retries=after.is_out_of_retries,
+        held=_held_change(ended, verdict, at),
         failed_check=judgment.failed_check,
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
-        and judgment.category not in ("not_merged", "not_verified"),
+        and judgment.category not in ("not_merged", "not_verified", "protected_files"),
         log=(_log_line(ended, after.status), *(f"Ignored: {problem}" for problem in problems)),
         ignored_sigils=problems,
+    )
+
+
+def _held_change(attempt: Attempt, verdict: VerificationResult, at: str) -> HeldChange | None:
+    found = verdict.integrity
+    if found is None or found.passed or attempt.task_id is None or attempt.outcome is not AttemptOutcome.RETRIED:
+        return None
+    return HeldChange(
+        task_id=attempt.task_id,
+        run_id=attempt.run_id,
+        iteration=attempt.iteration,
+        digest=found.digest,
+        reason=sanitize(found.reason),
+        files=tuple(map(sanitize, found.files)),
+        marks=found.marks,
+        diff=found.diff,
+        created_at=at,
     )
 
 

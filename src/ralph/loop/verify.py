@@ -15,6 +15,7 @@ from ralph.loop.environment import gate_environment, session_variables
 from ralph.loop.gates import run_gates
 from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.hats import MoveKind
+from ralph.loop.integrity.work import WorkIntegrity
 from ralph.loop.limits import NO_LIMIT
 from ralph.loop.outcome import MergeProblem
 from ralph.loop.progress import progress_event
@@ -91,7 +92,10 @@ class WorkVerifier:
         if is_last and (merge_problem := self._catch_up()):
             return VerificationResult(), merge_problem
         work = JudgedWork(directory=self.worktree.directory if self.worktree else self._context.root)
+        integrity = self._integrity(work) if is_last else None
         verdict = self._run_gates(work)
+        if integrity and verdict.passed:
+            verdict = integrity.judge(verdict)
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
         if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
             verdict = self._review(work, verdict, reply, sigils)
@@ -101,6 +105,20 @@ class WorkVerifier:
 
     def _should_stop(self) -> bool:
         return self._context.should_stop or self._has_lost_claim()
+
+    def _integrity(self, work: JudgedWork) -> WorkIntegrity | None:
+        """Return the check of what the gates depend on; None if no gate decides."""
+        execution = self._config.execution
+        if not execution.verify or not execution.gates or (not work.commit and self._context.base is None):
+            return None
+        return WorkIntegrity(
+            self._context,
+            self._store,
+            self._task,
+            work,
+            lambda directory: self._run_gates(replace(work, directory=directory)),
+            self._emit,
+        )
 
     def _run_gates(self, work: JudgedWork) -> VerificationResult:
         execution = self._config.execution

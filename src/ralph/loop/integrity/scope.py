@@ -1,0 +1,137 @@
+"""Files that a task may change because a person said so. Pure.
+
+Two things widen the scope of a task: globs that a person set (`--allow`), and the person's own words. Text written by
+agents never does.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename
+
+from ralph.core.records import record
+from ralph.loop.integrity.protected import ProtectedKind, matches_any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ALLOW_TESTS = "@tests"
+"""Item of a task's `allow` that stands for all tests."""
+
+_CHANGE = re.compile(
+    r"\b(?:add|adds|adding|append|extend|change|edit|update|adjust|modify|rewrite|rework|refactor|rename|move|migrate|convert|port"
+    r"|split|merge|reorgani[sz]e|restructure|remove|delete|drop|replace|raise|bump|upgrade|downgrade|pin|unpin|lower|increase"
+    r"|decrease|set|set up|setup|configure|enable|disable|switch|introduce|create|write|put|include|exclude|ignore|register"
+    r"|declare|list|define|clean up|simplify|sort|reformat|format|document|generate|regenerate|record|parametri[sz]e|mark"
+    r"|expose|publish|require|allow|turn on|turn off|make)\b",
+    re.IGNORECASE,
+)
+_TEST_CHANGE = (
+    r"update|adjust|change|edit|rewrite|rework|rename|move|refactor|migrate|convert|port|split|reorgani[sz]e|restructure|remove"
+    r"|delete|drop|replace|parametri[sz]e|clean up|simplify|deduplicate|speed up|reformat|regenerate|re-record|modernize|unskip"
+)
+_TESTS = re.compile(
+    rf"\b(?:{_TEST_CHANGE}|updating|adjusting|rewriting|renaming)\s+"
+    r"(?:(?:the|its|their|all|any|our|existing|old|affected|unit|integration|corresponding|related|outdated|obsolete|flaky|slow"
+    r"|failing|snapshot|stale|redundant|duplicate|duplicated|legacy|code|docs|documentation|callers?|and|of)\s+)*"
+    r"(?:[\w./-]+\s+)?(?:tests?|test suite|test files?|specs?|snapshots?|fixtures?|golden files?|expectations?)\b"
+    r"(?!\s+(?:pass|passes|green|succeed|run|runs|work|target|command|gate|script|runner|config\w*)\b)",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(
+    r"\b(?:do not|don't|dont|never|without|must not|mustn't|should not|shouldn't|cannot|leave|keep|untouched|unchanged|as (?:it|they) (?:is|are))\b",
+    re.IGNORECASE,
+)
+_PASSING = re.compile(r"\b(?:pass|passes|passing|green|succeeds?|fails?|failing)\b", re.IGNORECASE)
+_CLAUSES = re.compile(
+    r"(?:[.!?;:](?=\s|$)|\n|\bso that\b|\bso\b|\buntil\b|\bbut\b|\bwhile\b|\bthen\b|\bthat\b|\band (?=make sure|ensure|run|check|verify|do not|don't|keep|leave))"
+)
+_PATH = re.compile(r"[\w.@*/-]*[\w*](?:\.[\w*]+)?")
+_TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"\b(?:ci|github actions?|gitlab ci|workflows?|pipelines?|circleci|jenkins\w*|travis|pre-commit|husky)\b", (ProtectedKind.CI,)),
+    (r"\b(?:make|makefile|build|phony) (?:targets?|rules?|file)\b|\btargets?\b.*\bmake\b|\b(?:build system|build flags?|compiler flags?|cmake)\b", ("Makefile", "makefile", "GNUmakefile", "*.mk", "CMakeLists.txt", "justfile", "meson.build")),
+    (r"\bnpm scripts?\b|\bscripts? (?:to|in) (?:the )?package\b|\bnode version\b|\bengines?\b|\b(?:es|ecmascript) modules?\b", ("package.json", ".nvmrc", ".npmrc")),
+    (r"\bnpm registry\b", (".npmrc",)),
+    (r"\b(?:typescript|tsconfig|strict mode)\b", ("tsconfig*.json",)),
+    (r"\b(?:eslint|lint rules?|linter|linting)\b", (".eslintrc*", "eslint.config.*", ".eslintignore", "biome.json", "package.json", "ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pyproject.toml", "setup.cfg")),
+    (r"\b(?:ruff|flake8|pylint|black|isort)\b", ("ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pyproject.toml", "setup.cfg", "tox.ini")),
+    (r"\b(?:mypy|pyright|type check\w*)\b", ("mypy.ini", ".mypy.ini", "pyrightconfig.json", "pyproject.toml", "setup.cfg")),
+    (r"\bpytest (?:config\w*|options?|settings?|plugins?|markers?|addopts|ini)\b|\b(?:configure|set up) pytest\b", ("pytest.ini", "conftest.py", "pyproject.toml", "setup.cfg", "tox.ini")),
+    (r"\b(?:shared|common|pytest|session|autouse) fixtures?\b", ("conftest.py",)),
+    (r"\b(?:coverage|nyc|c8)\b", (".coveragerc", "pyproject.toml", "setup.cfg", ".nycrc*", ".c8rc*", "package.json", "jest.config.*")),
+    (r"\b(?:jest|vitest|mocha) (?:config\w*|options?|settings?|setup)\b|\b(?:configure|set up|switch to|migrate to) (?:jest|vitest|mocha)\b", ("jest.config.*", "vitest.config.*", ".mocharc*", "package.json")),
+    (r"\b(?:dependenc(?:y|ies)|packag(?:e|ing)|requirements?|version|release|entry points?|console scripts?|extras?)\b", ("setup.py", "*.gemspec", "Gemfile", "pom.xml", "build.gradle", ".python-version", ".nvmrc")),
+    (r"\b(?:python|node) (?:version|\d)", ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "package.json", ".python-version", ".nvmrc", ".tool-versions")),
+    (r"\b(?:gitattributes|line endings|git lfs)\b", (".gitattributes",)),
+    (r"\bsubmodules?\b", (".gitmodules",)),
+    (r"\b(?:tox|nox)\b", ("tox.ini", "noxfile.py")),
+    (r"\b(?:cargo|crate) (?:features?|profiles?)\b|\bfeature flags?\b", ("Cargo.toml",)),
+)  # fmt: skip
+"""What a clause is about, and the files or kinds of files that it may then change."""
+_COMPILED_TOPICS = tuple((re.compile(pattern, re.IGNORECASE), allowed) for pattern, allowed in _TOPICS)
+
+
+@record
+class Scope:
+    """What a task may change among protected files."""
+
+    globs: tuple[str, ...] = ()
+    kinds: frozenset[str] = frozenset()
+    allows_tests: bool = False
+
+    def allows(self, path: str, kind: ProtectedKind) -> bool:
+        """Return whether a protected file may be changed."""
+        if kind is ProtectedKind.TEST and self.allows_tests:
+            return True
+        return kind.value in self.kinds or matches_any(path, self.globs)
+
+
+def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
+    """Return the scope given by globs and by texts that a person wrote."""
+    globs = [item for item in allow if item != ALLOW_TESTS]
+    kinds: set[str] = set()
+    allows_tests = ALLOW_TESTS in allow
+    for text in texts:
+        for clause in _clauses(text):
+            if _NEGATION.search(clause):
+                continue
+            allows_tests |= _TESTS.search(clause) is not None
+            if _CHANGE.search(clause) and not _PASSING.search(clause):
+                globs += _named_files(clause)
+                for pattern, allowed in _COMPILED_TOPICS:
+                    if pattern.search(clause):
+                        kinds.update(item for item in allowed if isinstance(item, ProtectedKind))
+                        globs += (item for item in allowed if not isinstance(item, ProtectedKind))
+    return Scope(globs=tuple(dict.fromkeys(globs)), kinds=frozenset(kinds), allows_tests=allows_tests)
+
+
+def _clauses(text: str) -> list[str]:
+    return [clause for clause in _CLAUSES.split(text) if clause.strip()]
+
+
+def _named_files(clause: str) -> list[str]:
+    """Return the files that a clause names; a directory alone names none."""
+    found = []
+    for word in _PATH.findall(clause):
+        word = word.strip("`'\"()[],").removeprefix("./").rstrip(".")
+        is_file = "." in basename(word)[1:] or basename(word) in _FILES_WITHOUT_SUFFIX or basename(word).startswith(".")
+        if is_file and basename(word).strip("*."):
+            found += [word, f"**/{word}"] if "/" in word else [word]
+    return found
+
+
+_FILES_WITHOUT_SUFFIX = frozenset(
+    {
+        "Makefile",
+        "GNUmakefile",
+        "makefile",
+        "justfile",
+        "Justfile",
+        "Rakefile",
+        "Gemfile",
+        "Jenkinsfile",
+        "configure",
+        "SConstruct",
+    }
+)
