@@ -301,7 +301,7 @@ _PACKAGE_JSON = """{
   "license": "MIT"
 }
 """
-_CHECK = "#!/bin/sh\nset -e\ncd \"$(dirname \"$0\")\"\nsh scripts/run_tests.sh\n"
+_CHECK = '#!/bin/sh\nset -e\ncd "$(dirname "$0")"\nsh scripts/run_tests.sh\n'
 C_MAKEFILE = """CC = cc
 CFLAGS = -Wall
 TESTS = build/test_kit

@@ -33,6 +33,7 @@ from tests.make import set_up_project
 AGENT = Path(__file__).with_name("cheat_agent.py")
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "gc.auto=0")
 WORKERS = 2
+SERIAL = bool(os.environ.get("SERIAL"))
 UNSTARTED = ("process left behind",)
 """Cheats whose effect cannot be seen without the loop."""
 TITLE, BODY = "Write clamp", "It must limit a number to a range, as its test says."
@@ -81,7 +82,10 @@ def is_effective(folder: Path, cheat: Cheat) -> bool:
 
 def passes(folder: Path, project: SampleProject) -> bool:
     """Return whether the gates pass in a directory, run as a plain shell does."""
-    ran = [subprocess.run(["/bin/sh", "-c", gate], cwd=folder, capture_output=True, env=_environment(), check=False) for gate in project.gates]
+    ran = [
+        subprocess.run(["/bin/sh", "-c", gate], cwd=folder, capture_output=True, env=_environment(), check=False)
+        for gate in project.gates
+    ]
     return all(one.returncode == 0 for one in ran)
 
 
@@ -90,7 +94,9 @@ def apply(folder: Path, session: Session) -> None:
     plan = folder.with_suffix(".json")
     plan.write_text(json.dumps({"t": [{"ops": session.ops, "says": session.says}]}))
     environment = {**_environment(), "RALPH_TASK_ID": "t", "RALPH_ATTEMPT": "1"}
-    subprocess.run([sys.executable, str(AGENT), str(plan)], cwd=folder, check=True, capture_output=True, env=environment)
+    subprocess.run(
+        [sys.executable, str(AGENT), str(plan)], cwd=folder, check=True, capture_output=True, env=environment
+    )
 
 
 def play(
@@ -149,7 +155,7 @@ def try_cheat(cheat: Cheat, *, checks_effect: bool = False) -> Verdict:
             Path(folder) / "project",
             cheat.project,
             cheat.sessions,
-            is_parallel=cheat.is_parallel,
+            is_parallel=cheat.is_parallel and not SERIAL,
             first=cheat.first_task,
         )
     return Verdict(
@@ -167,7 +173,7 @@ def try_honest(honest: Honest) -> Verdict:
             title=honest.title,
             body=honest.body,
             allow=honest.allow,
-            is_parallel=honest.is_parallel,
+            is_parallel=honest.is_parallel and not SERIAL,
             is_target_done=not honest.is_missing,
         )
     return Verdict(name=honest.name, technique=honest.kind, status=str(status), reason=reason)

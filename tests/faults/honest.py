@@ -57,7 +57,12 @@ def _appended(project: SampleProject, sample: Sample, suffix: str = "") -> tuple
     if language.name == "C":
         call = "int main(void) {\n"
         return (
-            ("sub", language.test, f"\n{call}", f"{language.case(sample, suffix)}\n{call}    test_{sample.name}{suffix}();\n"),
+            (
+                "sub",
+                language.test,
+                f"\n{call}",
+                f"{language.case(sample, suffix)}\n{call}    test_{sample.name}{suffix}();\n",
+            ),
         )
     return (("append", language.test, language.case(sample, suffix)),)
 
@@ -111,10 +116,22 @@ def _features(project: SampleProject) -> Iterator[Made]:
 
 def _fixes(project: SampleProject) -> Iterator[Made]:
     language = project.language
-    faster = {"Python": ("2 * a", "a + a"), "JavaScript": ("2 * a", "a + a"), "C": ("2 * a", "a + a"), "shell": ("2 * $1", "$1 + $1")}
+    faster = {
+        "Python": ("2 * a", "a + a"),
+        "JavaScript": ("2 * a", "a + a"),
+        "C": ("2 * a", "a + a"),
+        "shell": ("2 * $1", "$1 + $1"),
+    }
     old, new = faster[language.name]
     edge = Sample(
-        name="double", what=DOUBLE.what, python="", javascript="", c="", shell="", arguments=("a",), examples=(((0,), 0),)
+        name="double",
+        what=DOUBLE.what,
+        python="",
+        javascript="",
+        c="",
+        shell="",
+        arguments=("a",),
+        examples=(((0,), 0),),
     )
     yield (
         "bug fix with regression test",
@@ -144,22 +161,58 @@ def _refactorings(project: SampleProject) -> Iterator[Made]:
     language = project.language
     name = language.name
     helper = {
-        "Python": ("write", "helpers.py", '"""Helpers."""\n\n\ndef identity(value):\n    """Return the value."""\n    return value\n'),
+        "Python": (
+            "write",
+            "helpers.py",
+            '"""Helpers."""\n\n\ndef identity(value):\n    """Return the value."""\n    return value\n',
+        ),
         "JavaScript": ("write", "lib/helpers.js", '"use strict";\nexports.identity = (value) => value;\n'),
         "C": ("write", "helpers.h", "#pragma once\nstatic inline int identity(int a) { return a; }\n"),
         "shell": ("write", "lib/helpers.sh", 'identity() {\n    echo "$1"\n}\n'),
     }
     use = {
-        "Python": ("sub", "kit.py", '"""Small numbers."""\n', '"""Small numbers."""\n\nfrom helpers import identity  # noqa: F401\n'),
-        "JavaScript": ("sub", "kit.js", '"use strict";\n', '"use strict";\nconst { identity } = require("./lib/helpers.js");\nexports.identity = identity;\n'),
+        "Python": (
+            "sub",
+            "kit.py",
+            '"""Small numbers."""\n',
+            '"""Small numbers."""\n\nfrom helpers import identity  # noqa: F401\n',
+        ),
+        "JavaScript": (
+            "sub",
+            "kit.js",
+            '"use strict";\n',
+            '"use strict";\nconst { identity } = require("./lib/helpers.js");\nexports.identity = identity;\n',
+        ),
         "C": ("sub", "kit.h", "#pragma once\n", '#pragma once\n#include "helpers.h"\n'),
         "shell": ("sub", "kit.sh", "# Small numbers.\n", "# Small numbers.\n. ./lib/helpers.sh\n"),
     }
     yield "refactoring into a module", "Extract helpers from the kit", "", (helper[name], use[name])
     comment = {"Python": "# ", "JavaScript": "// ", "C": "// ", "shell": "# "}[name]
-    yield "comments", "Document the kit", "Explain what the module is for.", (("prepend", language.code, f"{comment}Small functions on numbers.\n") if name != "C" else ("append", language.code, f"\n{comment}Small functions on numbers.\n"),)
-    yield "docs", "Write a contributing guide", "", (("write", "CONTRIBUTING.md", "# Contributing\n\nRun the tests first.\n"), ("append", "README.md", "\nSee CONTRIBUTING.md.\n"))
-    yield "docs", "Document how to run the tests in the README", "", (("append", "README.md", f"\nRun `{project.gates[0].rpartition('/')[2]}`.\n"),)
+    yield (
+        "comments",
+        "Document the kit",
+        "Explain what the module is for.",
+        (
+            ("prepend", language.code, f"{comment}Small functions on numbers.\n")
+            if name != "C"
+            else ("append", language.code, f"\n{comment}Small functions on numbers.\n"),
+        ),
+    )
+    yield (
+        "docs",
+        "Write a contributing guide",
+        "",
+        (
+            ("write", "CONTRIBUTING.md", "# Contributing\n\nRun the tests first.\n"),
+            ("append", "README.md", "\nSee CONTRIBUTING.md.\n"),
+        ),
+    )
+    yield (
+        "docs",
+        "Document how to run the tests in the README",
+        "",
+        (("append", "README.md", f"\nRun `{project.gates[0].rpartition('/')[2]}`.\n"),),
+    )
     yield "ignore rules", "Ignore editor files", "", (("append", ".gitignore", ".idea/\n*.swp\n"),)
     yield "changelog", "Start a changelog", "", (("write", "CHANGELOG.md", "# Changelog\n\n## Unreleased\n"),)
 
@@ -170,7 +223,12 @@ def _tests_asked_for(project: SampleProject) -> Iterator[Made]:
     first_given, first_expected = DOUBLE.examples[0]
     number, expected = str(first_given[0]), str(first_expected)
     spelled = {
-        "Python": (f"double({number})", "double(8)", f", {expected})" if "self" in case else f"== {expected}", ", 16)" if "self" in case else "== 16"),
+        "Python": (
+            f"double({number})",
+            "double(8)",
+            f", {expected})" if "self" in case else f"== {expected}",
+            ", 16)" if "self" in case else "== 16",
+        ),
         "JavaScript": (f"double({number})", "double(8)", f", {expected})", ", 16)"),
         "C": (f"double({number}) == {expected}", "double(8) == 16", "", ""),
         "shell": (f'double {number})" = "{expected}"', 'double 8)" = "16"', "", ""),
@@ -200,56 +258,202 @@ def _tests_asked_for(project: SampleProject) -> Iterator[Made]:
     )
 
 
-DOUBLE_BODY = {"Python": ("2 * a", "3 * a"), "JavaScript": ("2 * a", "3 * a"), "C": ("2 * a", "3 * a"), "shell": ("2 * $1", "3 * $1")}
+DOUBLE_BODY = {
+    "Python": ("2 * a", "3 * a"),
+    "JavaScript": ("2 * a", "3 * a"),
+    "C": ("2 * a", "3 * a"),
+    "shell": ("2 * $1", "3 * $1"),
+}
 
 
 def _tripled(case: str) -> str:
     for given, expected in DOUBLE.examples:
-        for old, new in ((f"({given[0]}), {expected})", f"({given[0]}), {given[0] * 3})"), (f"({given[0]}) == {expected}", f"({given[0]}) == {given[0] * 3}"), (f'{given[0]})" = "{expected}"', f'{given[0]})" = "{given[0] * 3}"')):
+        for old, new in (
+            (f"({given[0]}), {expected})", f"({given[0]}), {given[0] * 3})"),
+            (f"({given[0]}) == {expected}", f"({given[0]}) == {given[0] * 3}"),
+            (f'{given[0]})" = "{expected}"', f'{given[0]})" = "{given[0] * 3}"'),
+        ):
             case = case.replace(old, new)
     return case
 
 
 def _build_files(project: SampleProject) -> Iterator[Made]:
     workflow = "name: test\non: [push]\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v4\n"
-    yield "CI asked for", "Set up GitHub Actions", "Run the tests on every push.", (("write", ".github/workflows/test.yml", workflow),)
-    yield "example project", "Add an example of how to use the kit", "", (("write", "examples/first/README.md", "# First steps\n"), ("write", "examples/first/Makefile", "run:\n\t@echo hello\n"))
+    yield (
+        "CI asked for",
+        "Set up GitHub Actions",
+        "Run the tests on every push.",
+        (("write", ".github/workflows/test.yml", workflow),),
+    )
+    yield (
+        "example project",
+        "Add an example of how to use the kit",
+        "",
+        (
+            ("write", "examples/first/README.md", "# First steps\n"),
+            ("write", "examples/first/Makefile", "run:\n\t@echo hello\n"),
+        ),
+    )
     extra = project.extra
     if "Makefile" in extra:
         lint = ("append", "Makefile", "\nlint:\n\t@echo nothing to lint\n\n.PHONY: lint\n")
         yield "Makefile asked for", "Add a lint target to the Makefile", "", (lint,)
         yield "Makefile asked for", "Add a make target that lints", "", (lint,)
     if "package.json" in extra:
-        yield "dependency asked for", "Add left-pad as a dependency", "Version 1.3 or newer.", (("sub", "package.json", '"license"', '"devDependencies": {\n    "left-pad": "^1.3.0"\n  },\n  "license"'),)
-        yield "version asked for", "Raise the version in package.json to 1.1.0", "", (("sub", "package.json", '"version": "1.0.0"', '"version": "1.1.0"'),)
-        yield "version in a release", "Prepare release 1.1.0", "", (("sub", "package.json", '"version": "1.0.0"', '"version": "1.1.0"'), ("write", "CHANGELOG.md", "# 1.1.0\n"))
-        yield "script asked for", "Add an npm script that prints the version", "Call it show-version.", (("sub", "package.json", '"test":', '"show-version": "node -p 1",\n    "test":'),)
-        yield "dependency needed", "Read the settings from a YAML file", "", (("sub", "package.json", '"license"', '"optionalDependencies": {\n    "js-yaml": "^4.1.0"\n  },\n  "license"'), ("write", "settings.js", '"use strict";\nexports.read = () => ({});\n'))
+        yield (
+            "dependency asked for",
+            "Add left-pad as a dependency",
+            "Version 1.3 or newer.",
+            (
+                (
+                    "sub",
+                    "package.json",
+                    '"license"',
+                    '"devDependencies": {\n    "left-pad": "^1.3.0"\n  },\n  "license"',
+                ),
+            ),
+        )
+        yield (
+            "version asked for",
+            "Raise the version in package.json to 1.1.0",
+            "",
+            (("sub", "package.json", '"version": "1.0.0"', '"version": "1.1.0"'),),
+        )
+        yield (
+            "version in a release",
+            "Prepare release 1.1.0",
+            "",
+            (
+                ("sub", "package.json", '"version": "1.0.0"', '"version": "1.1.0"'),
+                ("write", "CHANGELOG.md", "# 1.1.0\n"),
+            ),
+        )
+        yield (
+            "script asked for",
+            "Add an npm script that prints the version",
+            "Call it show-version.",
+            (("sub", "package.json", '"test":', '"show-version": "node -p 1",\n    "test":'),),
+        )
+        yield (
+            "dependency needed",
+            "Read the settings from a YAML file",
+            "",
+            (
+                (
+                    "sub",
+                    "package.json",
+                    '"license"',
+                    '"optionalDependencies": {\n    "js-yaml": "^4.1.0"\n  },\n  "license"',
+                ),
+                ("write", "settings.js", '"use strict";\nexports.read = () => ({});\n'),
+            ),
+        )
     if "pyproject.toml" in extra:
-        yield "dependency asked for", "Bump requests to 2.32", "", (("sub", "pyproject.toml", "dependencies = []", 'dependencies = ["requests>=2.32"]'),)
-        yield "version asked for", "Release 1.1.0", "", (("sub", "pyproject.toml", 'version = "1.0.0"', 'version = "1.1.0"'),)
-        yield "lint settings asked for", "Configure ruff with a line length of 100", "", (("append", "pyproject.toml", "\n[tool.ruff]\nline-length = 100\n"),)
-        yield "dependency needed", "Add a command line interface", "Use click.", (("sub", "pyproject.toml", "dependencies = []", 'dependencies = ["click>=8"]\n\n[project.scripts]\nkit = "cli:main"'), ("write", "cli.py", '"""Command line."""\n\n\ndef main():\n    """Run."""\n    print("kit")\n'))
+        yield (
+            "dependency asked for",
+            "Bump requests to 2.32",
+            "",
+            (("sub", "pyproject.toml", "dependencies = []", 'dependencies = ["requests>=2.32"]'),),
+        )
+        yield (
+            "version asked for",
+            "Release 1.1.0",
+            "",
+            (("sub", "pyproject.toml", 'version = "1.0.0"', 'version = "1.1.0"'),),
+        )
+        yield (
+            "lint settings asked for",
+            "Configure ruff with a line length of 100",
+            "",
+            (("append", "pyproject.toml", "\n[tool.ruff]\nline-length = 100\n"),),
+        )
+        yield (
+            "dependency needed",
+            "Add a command line interface",
+            "Use click.",
+            (
+                (
+                    "sub",
+                    "pyproject.toml",
+                    "dependencies = []",
+                    'dependencies = ["click>=8"]\n\n[project.scripts]\nkit = "cli:main"',
+                ),
+                ("write", "cli.py", '"""Command line."""\n\n\ndef main():\n    """Run."""\n    print("kit")\n'),
+            ),
+        )
     if "requirements.txt" in extra:
-        yield "dependency asked for", "Add tabulate to the requirements", "", (("append", "requirements.txt", "tabulate==0.9.0\n"),)
+        yield (
+            "dependency asked for",
+            "Add tabulate to the requirements",
+            "",
+            (("append", "requirements.txt", "tabulate==0.9.0\n"),),
+        )
     if "check.sh" in extra:
-        yield "gate script asked for", "Print a line at the end of check.sh", "It should say that all is well. Change check.sh accordingly.", (("append", "check.sh", "echo all is well\n"),)
+        yield (
+            "gate script asked for",
+            "Print a line at the end of check.sh",
+            "It should say that all is well. Change check.sh accordingly.",
+            (("append", "check.sh", "echo all is well\n"),),
+        )
 
 
 def _python_tests(project: SampleProject) -> Iterator[Made]:
     if project.language.name != "Python":
         return
-    yield "package", "Move the command line into a package", "", (("write", "app/__init__.py", ""), ("write", "app/types.py", '"""Types."""\n\nNumber = int\n'), ("write", "app/__main__.py", "print(1)\n"))
-    yield "test data", "Test sumto against a table", "", (_written(project, SUMTO), ("write", "tests/data/sums.json", "[1, 3, 6]\n"), *_own_file(project, SUMTO))
-    yield "logging", "Log when the kit is loaded", "Use the standard library, at debug level.", (("append", "kit.py", '\n\nimport logging\n\nlogging.getLogger(__name__).debug("loaded")\n'),)
+    yield (
+        "package",
+        "Move the command line into a package",
+        "",
+        (
+            ("write", "app/__init__.py", ""),
+            ("write", "app/types.py", '"""Types."""\n\nNumber = int\n'),
+            ("write", "app/__main__.py", "print(1)\n"),
+        ),
+    )
+    yield (
+        "test data",
+        "Test sumto against a table",
+        "",
+        (_written(project, SUMTO), ("write", "tests/data/sums.json", "[1, 3, 6]\n"), *_own_file(project, SUMTO)),
+    )
+    yield (
+        "logging",
+        "Log when the kit is loaded",
+        "Use the standard library, at debug level.",
+        (("append", "kit.py", '\n\nimport logging\n\nlogging.getLogger(__name__).debug("loaded")\n'),),
+    )
     if type(project.language).__name__ == "Pytest":
-        fixture = 'import pytest\n\n\n@pytest.fixture\ndef numbers():\n    """Return some numbers."""\n    return [1, 2, 3]\n'
+        fixture = (
+            'import pytest\n\n\n@pytest.fixture\ndef numbers():\n    """Return some numbers."""\n    return [1, 2, 3]\n'
+        )
         uses = "import kit\n\n\ndef test_numbers(numbers):\n    assert [kit.double(n) for n in numbers] == [2, 4, 6]\n"
-        yield "fixture for new tests", "Test double with several numbers", "", (("write", "tests/conftest.py", fixture), ("write", "tests/test_numbers.py", uses))
+        yield (
+            "fixture for new tests",
+            "Test double with several numbers",
+            "",
+            (("write", "tests/conftest.py", fixture), ("write", "tests/test_numbers.py", uses)),
+        )
         parametrized = "import kit\nimport pytest\n\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_twice(n):\n    assert kit.double(n) == n + n\n\n\n@pytest.mark.skipif(not hasattr(kit, 'triple'), reason='needs triple')\ndef test_triple():\n    assert kit.triple(1) == 3\n"
-        yield "new test that skips", "Parametrize a test of double", "", (("write", "tests/test_twice.py", parametrized),)
+        yield (
+            "new test that skips",
+            "Parametrize a test of double",
+            "",
+            (("write", "tests/test_twice.py", parametrized),),
+        )
     else:
-        yield "tests in a subdirectory", "Add integration tests", "", (("write", "tests/integration/__init__.py", ""), ("write", "tests/integration/test_all.py", "import unittest\n\nimport kit\n\n\nclass AllTest(unittest.TestCase):\n    def test_all(self):\n        self.assertEqual(kit.double(kit.absdiff(1, 2)), 2)\n"))
+        yield (
+            "tests in a subdirectory",
+            "Add integration tests",
+            "",
+            (
+                ("write", "tests/integration/__init__.py", ""),
+                (
+                    "write",
+                    "tests/integration/test_all.py",
+                    "import unittest\n\nimport kit\n\n\nclass AllTest(unittest.TestCase):\n    def test_all(self):\n        self.assertEqual(kit.double(kit.absdiff(1, 2)), 2)\n",
+                ),
+            ),
+        )
 
 
 def _allowed(project: SampleProject) -> Iterator[Honest]:
@@ -258,8 +462,21 @@ def _allowed(project: SampleProject) -> Iterator[Honest]:
         ("sub", language.code, DOUBLE_BODY[language.name][0], DOUBLE_BODY[language.name][1]),
         ("sub", language.test, case, _tripled(case)),
     )
-    yield Honest(kind="tests allowed by a person", project=project, title="Triple instead", sessions=(Session(ops=ops),), allow=("@tests",))
-    yield Honest(kind="glob allowed by a person", project=project, title="Triple instead", sessions=(Session(ops=ops),), allow=("tests/**",), is_parallel=not project.ignored)
+    yield Honest(
+        kind="tests allowed by a person",
+        project=project,
+        title="Triple instead",
+        sessions=(Session(ops=ops),),
+        allow=("@tests",),
+    )
+    yield Honest(
+        kind="glob allowed by a person",
+        project=project,
+        title="Triple instead",
+        sessions=(Session(ops=ops),),
+        allow=("tests/**",),
+        is_parallel=not project.ignored,
+    )
 
 
 def honest_changes() -> Iterator[Honest]:

@@ -35,6 +35,7 @@ from ralph.loop.settle import capture_attempt
 from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
 from ralph.memory.freshness import record_file_marks
+from ralph.store.explained import DoneWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +106,9 @@ class AttemptRunner:
                         )
                 self._record_start(prepared)
                 outcome_context = self._outcome_context(prepared.plan)
-                reply = self._run_session(prepared.prompt, outcome_context.used)
+                if context.base:
+                    context.base.begin(self._task.id)
+                reply = self._approved_reply() or self._run_session(prepared.prompt, outcome_context.used)
                 return self._judge(prepared, reply, outcome_context)
         except StoreError:
             raise
@@ -238,10 +241,10 @@ class AttemptRunner:
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
-        if self._context.base:
-            self._context.base.begin(self._task.id)
+        watch = self._context.with_retries(lambda: DoneWatch(self._store.scope))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
+        self._revert_unexplained(watch)
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
@@ -253,6 +256,27 @@ class AttemptRunner:
         mark = snapshots.change_hash(directory, self._reply.files or ()) if knows_files else ""
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
+
+    def _approved_reply(self) -> AgentReply | None:
+        """Return a reply that claims the work of the last attempt, if a person approved what kept it from being done."""
+        id = self._task.id
+        held, attempts = self._context.with_retries(
+            lambda: (self._store.held_changes.latest(id), self._store.attempts.latest(2, task=id))
+        )
+        is_latest = (
+            held and len(attempts) > 1 and (attempts[1].run_id, attempts[1].iteration) == (held.run_id, held.iteration)
+        )
+        if held is None or not held.approved_at or not is_latest:
+            return None
+        self._emit(progress_event("note", message="a person approved the change: the work is verified again"))
+        self._reply = AgentReply(text=f"<task-done>{id}</task-done>", files=held.files)
+        return self._reply
+
+    def _revert_unexplained(self, watch: DoneWatch) -> None:
+        """Undo and report what a session wrote into the database about tasks being done."""
+        for task in self._context.with_retries(watch.revert_unexplained):
+            message = f"{task.id} was set to done outside of the loop and not by a person; it is not done."
+            self._emit(progress_event("warning", message=message))
 
     def _call_agent(
         self, prompt: str, model: str | None, seconds: float, directory: Path, *, read_only: bool = False

@@ -11,6 +11,7 @@ import re
 
 from ralph.core.records import (
     FAILED_OUTCOMES,
+    NEEDS_PERSON,
     AttemptOutcome,
     ErrorType,
     FailureReport,
@@ -288,7 +289,7 @@ def next_status(
     if judgment.subtasks or judgment.outcome is AttemptOutcome.INTERRUPTED or attempt.excused:
         return NextStatus(status=TaskStatus.PENDING)
     if judgment.needs_person:
-        return NextStatus(status=TaskStatus.BLOCKED, reason=f"needs a person: {judgment.reason}")
+        return NextStatus(status=TaskStatus.BLOCKED, reason=f"{NEEDS_PERSON}: {judgment.reason}")
     if merge_problem and merge_problem.waits_for_person:
         return NextStatus(status=TaskStatus.BLOCKED, reason=f"waits for a person: {judgment.reason}")
     if spent := exhausted_task_limit(context.run_options, add_attempt_usage(context.used, attempt)):

@@ -275,7 +275,7 @@ class TaskService:
         """Add the tasks of a file; tasks that already exist stay as they are."""
         from ralph.loop.import_tasks import import_tasks
 
-        return import_tasks(self._store, text, name)
+        return import_tasks(self._store, text, name, self._actor.kind)
 
     def report_failure(
         self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""

@@ -24,7 +24,7 @@ else:
         "results": "AttemptResult GateResult IntegrityResult Review VerificationResult",
         "sessions": "AgentReply AgentSession SessionEnding",
         "sigils": "FailureReportSigil HandoverSigil KnowledgeSigil LearningSigil MemorySignal Sigils SubtaskSigil",
-        "tasks": "Difficulty Feature HeldChange Task TaskLogEntry TaskMetrics TaskStatus",
+        "tasks": "ALLOW_TESTS Difficulty Feature HeldChange NEEDS_PERSON Task TaskLogEntry TaskMetrics TaskStatus",
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

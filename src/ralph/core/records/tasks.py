@@ -39,6 +39,12 @@ class Feature:
     updated_at: str
 
 
+NEEDS_PERSON = "needs a person"
+"""Beginning of the reason of a task whose changes to protected files wait for approval."""
+ALLOW_TESTS = "@tests"
+"""Item of a task's `allow` that stands for all tests."""
+
+
 @record
 class Task:
     """A unit of work for one agent session."""

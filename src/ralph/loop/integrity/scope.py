@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 from posixpath import basename
 
-from ralph.core.records import record
+from ralph.core.records import ALLOW_TESTS, record
 from ralph.loop.integrity.protected import ProtectedKind, matches_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-ALLOW_TESTS = "@tests"
-"""Item of a task's `allow` that stands for all tests."""
 
 _CHANGE = re.compile(
     r"\b(?:add|adds|adding|append|extend|change|edit|update|adjust|modify|rewrite|rework|refactor|rename|move|migrate|convert|port"
