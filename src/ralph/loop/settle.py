@@ -109,7 +109,7 @@ def capture_attempt(
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
         and judgment.category not in ("not_merged", "not_verified", "protected_files"),
-        log=(_log_line(ended, after.status), *(f"Ignored: {problem}" for problem in problems)),
+        log=(_log_line(ended, after.status), *(f"Ignored: {problem}" for problem in problems), *verdict.left_out),
         ignored_sigils=problems,
     )
 
@@ -179,9 +179,9 @@ def _report(
     if category == "no_sigil" and not own:
         why = MISSING_SIGIL_REASON
     elif category in FULL_TEXT_CATEGORIES:
-        why = judgment.details or attempt.reason
+        why = "\n".join([judgment.details or attempt.reason, *verdict.left_out])
     elif not own or not verdict.passed:
-        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _tail(evidence), why])))
+        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, *verdict.left_out, _tail(evidence), why])))
     trace = (own.trace if own else "") or _trace(evidence)
     return FailureReport(
         run_id=attempt.run_id,

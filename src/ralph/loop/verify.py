@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.core.errors import WorktreeError
@@ -13,7 +15,10 @@ from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
 from ralph.loop.environment import gate_environment, session_variables
 from ralph.loop.gates import run_gates
+from ralph.loop.git.checkouts import editable_install_paths
+from ralph.loop.git.commits import MergeRefusedError
 from ralph.loop.git.read_only import ReadOnlyWorktree
+from ralph.loop.git.repository import StopRequestedError
 from ralph.loop.hats import MoveKind
 from ralph.loop.integrity.work import WorkIntegrity
 from ralph.loop.limits import NO_LIMIT
@@ -23,13 +28,14 @@ from ralph.loop.review import build_review_prompt, is_passing_answer, judge_revi
 from ralph.loop.strategy import strongest_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Protocol
 
     from ralph.core.records import AgentReply, Attempt, Sigils, Task
     from ralph.loop.context import RunContext
-    from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.git.branches import TaskBranches
+    from ralph.loop.git.commits import CommittedWork, TaskWorktree
     from ralph.loop.hats import HatMove
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
@@ -87,24 +93,29 @@ class WorkVerifier:
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify finished work; that of the last hat is merged if the task has its own branch."""
         is_last = move.kind is MoveKind.DONE
+        if is_last and self.worktree:
+            return self._verify_and_merge(self.worktree, reply, sigils)
         if not is_last and not hats.changes_files(self._attempt.hat):
             return VerificationResult(), None
-        if is_last and (merge_problem := self._catch_up()):
-            return VerificationResult(), merge_problem
         work = JudgedWork(directory=self.worktree.directory if self.worktree else self._context.root)
-        integrity = self._integrity(work) if is_last else None
-        verdict = self._run_gates(work)
-        if integrity and verdict.passed:
-            verdict = integrity.judge(verdict)
+        return (self._judge(work, reply, sigils) if is_last else self._run_gates(work)), None
+
+    def _judge(self, work: JudgedWork, reply: AgentReply, sigils: Sigils) -> VerificationResult:
+        """Run the gates and, if they pass, compare what they depend on with the base, then review the work."""
+        verdict, execution = self._run_checked(work), self._config.execution
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
-        if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
-            verdict = self._review(work, verdict, reply, sigils)
-        if is_last and verdict.passed and self.worktree:
-            return self._merge(self.worktree, work, verdict)
-        return verdict, None
+        if verdict.passed and execution.verify and execution.review:
+            return self._review(work, verdict, reply, sigils)
+        return verdict
 
     def _should_stop(self) -> bool:
         return self._context.should_stop or self._has_lost_claim()
+
+    def _run_checked(self, work: JudgedWork) -> VerificationResult:
+        """Run the gates, and compare what they depend on with the base if they pass."""
+        integrity = self._integrity(work)
+        verdict = self._run_gates(work)
+        return integrity.judge(verdict) if integrity and verdict.passed else verdict
 
     def _integrity(self, work: JudgedWork) -> WorkIntegrity | None:
         """Return the check of what the gates depend on; None if no gate decides."""
@@ -123,6 +134,8 @@ class WorkVerifier:
     def _run_gates(self, work: JudgedWork) -> VerificationResult:
         execution = self._config.execution
         environment = gate_environment(self._config, session_variables(self._config, self._task.id, self._attempt))
+        if work.commit and (paths := editable_install_paths(work.directory, self._context.root)):
+            environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
         verdict = run_gates(
             execution.gates if execution.verify else (),
             work.directory,
@@ -164,40 +177,56 @@ class WorkVerifier:
 
     # --- branches ------------------------------------------------------------------------
 
-    def _catch_up(self) -> MergeProblem | None:
-        """Merge the base branch into finished work, so that the gates run on the combined result."""
-        branches, execution = self._context.branches, self._config.execution
-        is_verified = execution.verify and (execution.gates or execution.review)
-        if not branches or not self.worktree or not is_verified:
-            return None
+    def _verify_and_merge(
+        self, worktree: TaskWorktree, reply: AgentReply, sigils: Sigils
+    ) -> tuple[VerificationResult, MergeProblem | None]:
+        """Commit the work, judge a clean checkout of that commit, and merge exactly what was judged."""
+        execution, branches, task = self._config.execution, self._branches, self._task
+        if not execution.verify or not (execution.gates or execution.review):
+            return self._merge(worktree, None, VerificationResult())
         try:
-            if branches.is_behind(self.worktree):
-                self.worktree = branches.prepare_worktree(self._task.id, self._task.title)
+            committed = branches.commit_work(worktree, task.id, task.title)
+            with self._check_out(worktree, committed) as work:
+                verdict = self._judge(work, reply, sigils)
         except WorktreeError as error:  # the result of the session is kept all the same
-            return MergeProblem(reason=str(error), waits_for_person=True)
-        conflicts = self.worktree.conflicts
-        if not conflicts:
-            return None
-        why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
-        return MergeProblem(reason=why, files=conflicts)
+            return VerificationResult(), _merge_problem(error)
+        verdict = replace(verdict, left_out=committed.left_out)
+        return self._merge(worktree, committed, verdict) if verdict.passed else (verdict, None)
+
+    @property
+    def _branches(self) -> TaskBranches:
+        assert self._context.branches
+        return self._context.branches
+
+    @contextmanager
+    def _check_out(self, worktree: TaskWorktree, committed: CommittedWork) -> Iterator[JudgedWork]:
+        """Yield committed work in a clean checkout."""
+        with self._branches.check_out(worktree, committed, self._config.execution.reuse) as directory:
+            yield JudgedWork(directory=directory, base=committed.base, commit=committed.commit, tree=committed.tree)
 
     def _merge(
-        self, worktree: TaskWorktree, work: JudgedWork, verdict: VerificationResult
+        self, worktree: TaskWorktree, committed: CommittedWork | None, verdict: VerificationResult
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Merge finished work into the base branch; the gates run again if that branch has moved."""
-        assert self._context.branches
         if self._has_lost_claim():
             return verdict, MergeProblem(reason="the claim was lost before the work was merged")
         latest = verdict
 
-        def passes_again() -> bool:
+        def passes_again(committed: CommittedWork) -> bool:
             nonlocal latest
-            latest = replace(verdict, gates=self._run_gates(work).gates)
+            with self._check_out(worktree, committed) as work:
+                checked = self._run_checked(work)
+                latest = replace(verdict, gates=checked.gates, integrity=checked.integrity)
             return latest.passed
 
-        recheck = passes_again if verdict.gates else None
-        merge = self._context.branches.commit_and_merge(
-            worktree, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
+        merge = self._branches.commit_and_merge(
+            worktree,
+            self._task.id,
+            self._task.title,
+            self._should_stop,
+            passes_again if verdict.gates else None,
+            self._has_claim,
+            committed,
         )
         if not latest.passed:
             return latest, None
@@ -207,6 +236,10 @@ class WorkVerifier:
             )
         self.worktree = None
         self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
+        if merge.left_out:
+            kept = f"{' '.join(merge.left_out)} The worktree {worktree.root} is kept."
+            self._emit(progress_event("warning", message=kept))
+            return replace(latest, left_out=(*merge.left_out, f"The worktree {worktree.root} is kept.")), None
         return latest, None
 
     def _has_claim(self) -> bool:
@@ -215,3 +248,9 @@ class WorkVerifier:
         return self._context.with_retries(
             lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
         )
+
+
+def _merge_problem(error: WorktreeError) -> MergeProblem:
+    if isinstance(error, MergeRefusedError):
+        return MergeProblem(reason=str(error), files=error.conflicts, waits_for_person=error.waits_for_person)
+    return MergeProblem(reason=str(error), waits_for_person=not isinstance(error, StopRequestedError))

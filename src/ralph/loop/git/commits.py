@@ -39,6 +39,18 @@ class TaskWorktree:
     """Commit it was created from; empty when it holds earlier work."""
 
 
+@record
+class CommittedWork:
+    """Work of a task as it will be merged."""
+
+    commit: str
+    tree: str
+    base: str = ""
+    """Head of the base branch, if the commit descends from it, so that merging gives the same tree."""
+    left_out: tuple[str, ...] = ()
+    """One sentence for each file that is in the worktree and in no commit."""
+
+
 class MergeRefusedError(WorktreeError):
     """Finished work cannot be merged into the base branch."""
 
@@ -56,10 +68,10 @@ class TaskCommitter:
         self._repository = repository
         self._excluded = excluded
 
-    def commit(self, worktree: TaskWorktree, message: str) -> tuple[str, ...] | None:
-        """Commit the work; return the changed files, or None if there are earlier commits on the branch."""
+    def commit(self, worktree: TaskWorktree, message: str) -> WorktreeStatus:
+        """Commit the work and return the status from before."""
         folder = self.git_directory(worktree)
-        state = self._repository.status(worktree.root, "--untracked-files=all")
+        state = self._repository.status(worktree.root, "--untracked-files=all", "--ignored=matching")
         if state.branch != worktree.branch:
             self._reset_branch(worktree, folder)
         if unresolved := self._unresolved(worktree, state):
@@ -77,7 +89,7 @@ class TaskCommitter:
                     worktree, "add", "-A", "--", *(f":(top,literal){path}" for path, _ in state.unmerged)
                 )
             self._git_or_refuse(worktree, "commit", "-q", "--cleanup=whitespace", "-m", message)
-        return tuple(map(self._repository.relative_path, changed)) if state.head == worktree.start_commit else None
+        return state
 
     def _git_or_refuse(self, worktree: TaskWorktree, *arguments: str) -> None:
         ran = self._repository.try_git(worktree.root, *arguments)

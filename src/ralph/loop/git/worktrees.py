@@ -24,11 +24,29 @@ def worktree_git_directory(top: Path) -> Path | None:
     return folder if (folder / "HEAD").is_file() else None
 
 
+def last_commit(top: Path) -> str:
+    """Return the last commit checked out in a worktree, from its log; empty if there is none."""
+    folder = worktree_git_directory(top)
+    try:
+        lines = (folder / "logs" / "HEAD").read_text(encoding="utf-8", errors="replace").splitlines() if folder else []
+    except OSError:
+        return ""
+    commits = (line.split(" ")[1] for line in reversed(lines) if " " in line)
+    return next((commit for commit in commits if commit.strip("0")), "")
+
+
 def add_worktree(repository: Repository, top: Path, branch: str, commit: str) -> None:
     """Create a worktree without files, on a branch at a commit."""
     # Forced twice: an earlier worktree at this path may have been deleted while git had it locked.
     options = ("-q", "--force", "--force", "--no-checkout", "--no-track", "-B", branch)
     repository.run_git_checked(repository.top, "worktree", "add", *options, str(top), commit)
+
+
+def add_checkout(repository: Repository, top: Path, commit: str) -> None:
+    """Create a worktree with the files of a commit, on no branch."""
+    repository.run_git_checked(
+        repository.top, "worktree", "add", "-q", "--force", "--force", "--detach", str(top), commit
+    )
 
 
 def remove_worktree(repository: Repository, top: Path) -> None:

@@ -194,7 +194,7 @@ class Protection:
         if self._exceptions and matches_any(path, self._exceptions):
             return None
         if path in self.scripts:
-            return ProtectedKind.GATE
+            return ProtectedKind.TEST if default_kind(path) is ProtectedKind.TEST else ProtectedKind.GATE
         if self._globs and matches_any(path, self._globs):
             return ProtectedKind.CUSTOM
         if DEFAULT not in self.protect:
