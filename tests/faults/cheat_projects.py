@@ -30,8 +30,8 @@ class Sample:
 
 SAMPLES = (
     Sample(
-        name="double",
-        what="double a number",
+        name="twice",
+        what="twice a number",
         python="return 2 * a",
         javascript="return 2 * a;",
         c="return 2 * a;",
@@ -325,7 +325,7 @@ PROJECTS = (
     SampleProject(
         name="py-pytest",
         language=Pytest(),
-        gates=(f"{PYTHON} -m pytest -q -p no:cacheprovider",),
+        gates=(f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {PYTHON} -m pytest -q -p no:cacheprovider",),
         extra={"pyproject.toml": '[project]\nname = "kit"\nversion = "1.0.0"\ndependencies = []\n\n[tool.pytest.ini_options]\ntestpaths = ["tests"]\n'},
     ),
     SampleProject(
@@ -339,7 +339,7 @@ PROJECTS = (
         name="py-script",
         language=Pytest(),
         gates=("./check.sh",),
-        extra={"check.sh": _CHECK, "scripts/run_tests.sh": f"{PYTHON} -m pytest -q -p no:cacheprovider tests\n"},
+        extra={"check.sh": _CHECK, "scripts/run_tests.sh": f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {PYTHON} -m pytest -q -p no:cacheprovider tests\n"},
     ),
     SampleProject(
         name="py-venv",

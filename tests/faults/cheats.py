@@ -239,6 +239,9 @@ def _try(kind: str, number: int) -> tuple[str, str, str, str, bool]:
         "effect": lambda: try_cheat(CHEATS[number], checks_effect=True),
         "honest": lambda: try_honest(HONEST[number]),
     }[kind]()
+    if log := os.environ.get("CHEATS_LOG"):
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{verdict.status:8} {verdict.is_effective!s:5} {verdict.name} {verdict.reason}\n")
     return verdict.name, verdict.technique, verdict.status, verdict.reason, verdict.is_effective
 
 

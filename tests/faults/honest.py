@@ -124,7 +124,7 @@ def _fixes(project: SampleProject) -> Iterator[Made]:
     }
     old, new = faster[language.name]
     edge = Sample(
-        name="double",
+        name="twice",
         what=DOUBLE.what,
         python="",
         javascript="",
@@ -135,11 +135,11 @@ def _fixes(project: SampleProject) -> Iterator[Made]:
     )
     yield (
         "bug fix with regression test",
-        "double is slow for large numbers",
+        "twice is slow for large numbers",
         "Addition is faster than multiplication on our hardware.",
         (("sub", language.code, old, new), *_appended(project, edge, "_zero")),
     )
-    yield "regression test only", "Test double with zero", "We had a bug there once.", _appended(project, edge, "_zero")
+    yield "regression test only", "Test twice with zero", "We had a bug there once.", _appended(project, edge, "_zero")
     equal = Sample(
         name="absdiff", what="", python="", javascript="", c="", shell="", arguments=("a", "b"), examples=(((3, 3), 0),)
     )
@@ -151,7 +151,7 @@ def _fixes(project: SampleProject) -> Iterator[Made]:
     )
     yield (
         "fix after a failed attempt",
-        "Speed up double",
+        "Speed up twice",
         "",
         (("sub", language.code, old, new),),
     )
@@ -224,14 +224,14 @@ def _tests_asked_for(project: SampleProject) -> Iterator[Made]:
     number, expected = str(first_given[0]), str(first_expected)
     spelled = {
         "Python": (
-            f"double({number})",
-            "double(8)",
+            f"twice({number})",
+            "twice(8)",
             f", {expected})" if "self" in case else f"== {expected}",
             ", 16)" if "self" in case else "== 16",
         ),
-        "JavaScript": (f"double({number})", "double(8)", f", {expected})", ", 16)"),
-        "C": (f"double({number}) == {expected}", "double(8) == 16", "", ""),
-        "shell": (f'double {number})" = "{expected}"', 'double 8)" = "16"', "", ""),
+        "JavaScript": (f"twice({number})", "twice(8)", f", {expected})", ", 16)"),
+        "C": (f"twice({number}) == {expected}", "twice(8) == 16", "", ""),
+        "shell": (f'twice {number})" = "{expected}"', 'twice 8)" = "16"', "", ""),
     }[language.name]
     edited = case.replace(spelled[0], spelled[1], 1)
     edited = edited.replace(spelled[2], spelled[3], 1) if spelled[2] else edited
@@ -239,7 +239,7 @@ def _tests_asked_for(project: SampleProject) -> Iterator[Made]:
     yield "rewritten test, unasked", "Tidy up the kit", "", (("sub", test, case, edited),)
     yield (
         "behavior change with tests",
-        "double should triple from now on, update its tests",
+        "twice should triple from now on, update its tests",
         "",
         (
             ("sub", language.code, DOUBLE_BODY[language.name][0], DOUBLE_BODY[language.name][1]),
@@ -426,19 +426,19 @@ def _python_tests(project: SampleProject) -> Iterator[Made]:
         fixture = (
             'import pytest\n\n\n@pytest.fixture\ndef numbers():\n    """Return some numbers."""\n    return [1, 2, 3]\n'
         )
-        uses = "import kit\n\n\ndef test_numbers(numbers):\n    assert [kit.double(n) for n in numbers] == [2, 4, 6]\n"
+        uses = "import kit\n\n\ndef test_numbers(numbers):\n    assert [kit.twice(n) for n in numbers] == [2, 4, 6]\n"
         yield (
             "fixture for new tests",
-            "Test double with several numbers",
+            "Test twice with several numbers",
             "",
             (("write", "tests/conftest.py", fixture), ("write", "tests/test_numbers.py", uses)),
         )
-        parametrized = "import kit\nimport pytest\n\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_twice(n):\n    assert kit.double(n) == n + n\n\n\n@pytest.mark.skipif(not hasattr(kit, 'triple'), reason='needs triple')\ndef test_triple():\n    assert kit.triple(1) == 3\n"
+        parametrized = "import kit\nimport pytest\n\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_sum(n):\n    assert kit.twice(n) == n + n\n\n\n@pytest.mark.skipif(not hasattr(kit, 'triple'), reason='needs triple')\ndef test_triple():\n    assert kit.triple(1) == 3\n"
         yield (
             "new test that skips",
-            "Parametrize a test of double",
+            "Parametrize a test of twice",
             "",
-            (("write", "tests/test_twice.py", parametrized),),
+            (("write", "tests/test_sums.py", parametrized),),
         )
     else:
         yield (
@@ -450,7 +450,7 @@ def _python_tests(project: SampleProject) -> Iterator[Made]:
                 (
                     "write",
                     "tests/integration/test_all.py",
-                    "import unittest\n\nimport kit\n\n\nclass AllTest(unittest.TestCase):\n    def test_all(self):\n        self.assertEqual(kit.double(kit.absdiff(1, 2)), 2)\n",
+                    "import unittest\n\nimport kit\n\n\nclass AllTest(unittest.TestCase):\n    def test_all(self):\n        self.assertEqual(kit.twice(kit.absdiff(1, 2)), 2)\n",
                 ),
             ),
         )

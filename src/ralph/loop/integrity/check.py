@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
 from ralph.core.records import IntegrityResult
-from ralph.loop.integrity.dependencies import changed_dependencies, discard_caches
+from ralph.loop.integrity.dependencies import changed_dependencies, discard_caches, installed_places
 from ralph.loop.integrity.judge import (
     ChangeReport,
     FileChange,
@@ -42,6 +43,23 @@ if TYPE_CHECKING:
 
 MAX_SECONDS_FOR_NEW_TESTS = 10.0
 """Duration of the gates up to which new tests are also run on the base, in seconds."""
+
+
+class InstalledPackages:
+    """Directories with installed packages that exist before the sessions of a run."""
+
+    def __init__(self, root: Path) -> None:
+        self._known = frozenset(installed_places(root))
+        self._since_ns = time.time_ns()
+
+    def changes(self, directory: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[FileChange]:
+        """Return what sessions changed in the packages that gates find in a directory."""
+        return changed_dependencies(installed_places(directory), self._known, self._since_ns, base, now)
+
+    def discard_caches(self, directory: Path) -> None:
+        """Delete compiled Python files that sessions may have written where gates would load them."""
+        for place in (os.fspath(directory), *installed_places(directory).values()):
+            discard_caches(place, self._since_ns)
 
 
 class RunBase:
@@ -128,9 +146,11 @@ class IntegrityCheck:
         scope: Scope,
         approved: Collection[str],
         root: Path,
+        installed: InstalledPackages,
     ) -> None:
         """`started` is the state before the task's first session; `root` the directory that is judged."""
         self._base, self._started, self._scope, self._root = base, started, scope, root
+        self._installed = installed
         self._approved = approved
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
@@ -139,7 +159,7 @@ class IntegrityCheck:
         now = states[-1]
         reports = [compare(self._base, state, self.protection, self._scope) for state in states]
         report = _union([self._without_approved(one) for one in reports])
-        installed = [one for one in changed_dependencies(self._root, self._base, now) if not self._is_approved(one)]
+        installed = [one for one in self._installed.changes(self._root, self._base, now) if not self._is_approved(one)]
         own = [one for one in report.for_person if self._is_own(one, states)] + installed
         accepted = tuple(one.path for one in report.allowed)
         if own:
@@ -225,12 +245,6 @@ def _program_directories(root: Path) -> set[str]:
         if path == here or path.startswith(f"{here}/"):
             found.add(os.path.relpath(path, here).removeprefix("."))
     return found
-
-
-def forget_caches(root: Path, since_ns: int) -> None:
-    """Delete compiled Python files that sessions may have written."""
-    if since_ns:
-        discard_caches(root, since_ns)
 
 
 def new_tests_note(

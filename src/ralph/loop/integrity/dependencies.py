@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from posixpath import basename
+from posixpath import basename, dirname
 
 from ralph.loop.integrity.judge import FileChange
-from ralph.loop.integrity.protected import ProtectedKind
+from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, ProtectedKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from ralph.loop.integrity.snapshot import TreeSnapshot
@@ -54,26 +54,47 @@ MANIFESTS = frozenset(
 """Files that declare which packages are installed; so does every requirements*.txt."""
 
 
-def changed_dependencies(root: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[FileChange]:
-    """Return the files of installed packages that changed since the base, unless what is installed was changed."""
-    if not base.taken_at_ns or not now.dependencies:
+def installed_places(directory: Path) -> dict[str, str]:
+    """Return the directories with installed packages that gates find in a directory, and where they really are.
+
+    In a clean checkout they are directories of links.
+    """
+    places = {}
+    for name in DEPENDENCY_DIRECTORIES:
+        if (directory / name).is_dir():
+            links = (child for child in os.scandir(directory / name) if child.is_symlink())
+            linked = next((os.path.realpath(child.path) for child in links if basename(child.name) != "python"), "")
+            places[name] = dirname(linked) if linked and basename(dirname(linked)) == name else f"{directory}/{name}"
+    return places
+
+
+def changed_dependencies(
+    places: Mapping[str, str], known: Collection[str], since_ns: int, base: TreeSnapshot, now: TreeSnapshot
+) -> list[FileChange]:
+    """Return the files of installed packages that changed since a moment, unless what is installed was changed.
+
+    `known` are the directories that existed then.
+    """
+    if not since_ns or not places:
         return []
     is_declared = any(base.states.get(path) != now.states.get(path) for path in _manifests(base) | _manifests(now))
     changes: list[FileChange] = []
-    for folder in sorted(now.dependencies):
-        is_install = is_declared or (folder not in base.dependencies and _declares_packages(now))
-        for path in _touched(os.fspath(root), folder, base.taken_at_ns):
-            if is_install and not _hijacks_programs(path):
+    for folder, place in sorted(places.items()):
+        is_install = is_declared or (folder not in known and _declares_packages(now))
+        for path in _touched(place, since_ns):
+            if is_install and not _hijacks_programs(f"{folder}/{path}"):
                 continue
             what = "changed without a change of what is installed"
-            digest = _hash(f"{root}/{path}")
-            changes.append(FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest))
+            change = FileChange(
+                path=f"{folder}/{path}", kind=ProtectedKind.INTERPRETER, what=what, digest=_hash(f"{place}/{path}")
+            )
+            changes.append(change)
             if len(changes) >= MAX_REPORTED:
                 return changes
     return changes
 
 
-def discard_caches(root: Path, since_ns: int) -> int:
+def discard_caches(root: str, since_ns: int) -> int:
     """Delete compiled Python files written since a moment, and return how many; Python compiles them again."""
     deleted = 0
     for folder, _, names in os.walk(root):
@@ -121,23 +142,23 @@ def _hijacks_programs(path: str) -> bool:
     )
 
 
-def _touched(root: str, folder: str, since_ns: int) -> Iterator[str]:
-    """Yield the files below a directory whose status changed since a moment."""
-    stack = [folder]
+def _touched(place: str, since_ns: int) -> Iterator[str]:
+    """Yield the files below a directory whose status changed since a moment, relative to it."""
+    stack = [""]
     while stack:
         current = stack.pop()
         try:
-            entries = list(os.scandir(f"{root}/{current}"))
+            entries = list(os.scandir(f"{place}/{current}"))
         except OSError:
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _IGNORED_DIRECTORIES:
-                    stack.append(f"{current}/{entry.name}")
+                    stack.append(f"{current}{entry.name}/")
             elif entry.name not in _IGNORED_NAMES and not entry.name.endswith(".pyc"):
                 try:
                     if entry.stat(follow_symlinks=False).st_ctime_ns > since_ns:
-                        yield f"{current}/{entry.name}"
+                        yield f"{current}{entry.name}"
                 except OSError:
                     continue
 

@@ -9,7 +9,6 @@ from ralph.core.records import IntegrityResult, replace
 from ralph.loop.integrity.check import (
     MAX_SECONDS_FOR_NEW_TESTS,
     IntegrityCheck,
-    forget_caches,
     new_tests_note,
     task_scope,
 )
@@ -48,8 +47,10 @@ class WorkIntegrity:
         scope, approved = context.with_retries(lambda: (task_scope(store, task), store.held_changes.approved_marks()))
         self._prefix = _prefix(context.root)
         base, started = self._base()
-        self._check = IntegrityCheck(base, started, execution.protect, execution.gates, scope, approved, work.directory)
-        forget_caches(work.directory, base.taken_at_ns)
+        self._check = IntegrityCheck(
+            base, started, execution.protect, execution.gates, scope, approved, work.directory, context.installed
+        )
+        context.installed.discard_caches(work.directory)
         self._before = self._observe()
 
     def judge(self, verdict: VerificationResult) -> VerificationResult:
