@@ -5,78 +5,68 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Do the next session of the task that this process was started for."""
-    with open(sys.argv[1], encoding="utf-8") as file:
-        plan = json.load(file)
+    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     task = os.environ["RALPH_TASK_ID"]
     sessions = plan[task]
     number = min(int(os.environ["RALPH_ATTEMPT"]), len(sessions)) - 1
     for op, *arguments in sessions[number]["ops"]:
         globals()[f"do_{op}"](*arguments)
     says = sessions[number]["says"]
-    if says == "done":
-        print(f"<task-done>{task}</task-done>")
-    elif says == "failed":
-        print(f"<task-failed>{task}</task-failed>")
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    if says in ("done", "failed"):
+        print(f"<task-{says}>{task}</task-{says}>")
 
 
 def do_write(path: str, text: str) -> None:
-    """Write a file; scripts stay executable."""
-    if os.path.dirname(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    """Write a file; scripts are executable."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
     if text.startswith("#!"):
-        os.chmod(path, 0o755)
+        file.chmod(0o755)
 
 
 def do_append(path: str, text: str) -> None:
     """Append to a file."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(text)
+    do_write(path, Path(path).read_text(encoding="utf-8") + text)
 
 
 def do_prepend(path: str, text: str) -> None:
     """Put text at the start of a file."""
-    do_write(path, text + _read(path))
+    do_write(path, text + Path(path).read_text(encoding="utf-8"))
 
 
 def do_sub(path: str, old: str, new: str) -> None:
     """Replace text in a file."""
-    text = _read(path)
+    text = Path(path).read_text(encoding="utf-8")
     if old not in text:
         raise SystemExit(f"{path} has no {old!r}")
-    mode = os.stat(path).st_mode
     do_write(path, text.replace(old, new))
-    os.chmod(path, mode)
 
 
 def do_delete(path: str) -> None:
     """Delete a file or a directory."""
-    shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
+    file = Path(path)
+    shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
 
 
 def do_link(path: str, target: str) -> None:
     """Create a symbolic link."""
-    os.symlink(target, path)
+    Path(path).symlink_to(target)
 
 
 def do_chmod(path: str, mode: str) -> None:
     """Change the mode of a file."""
-    os.chmod(path, int(mode, 8))
+    Path(path).chmod(int(mode, 8))
 
 
 def do_sh(command: str) -> None:
     """Run a shell command."""
-    subprocess.run(command, shell=True, check=False, stderr=subprocess.DEVNULL)
+    subprocess.run(["/bin/sh", "-c", command], check=False, stderr=subprocess.DEVNULL)
 
 
 def do_python(code: str) -> None:

@@ -266,7 +266,7 @@ class SampleProject:
     gates: tuple[str, ...]
     extra: Mapping[str, str]
     """Further files."""
-    ignored: Mapping[str, str] = {}  # noqa: RUF012 -- a frozen record
+    ignored: Mapping[str, str] = {}
     """Files that git ignores, such as installed packages."""
     needs: tuple[str, ...] = ()
     """Programs without which it cannot be built here."""

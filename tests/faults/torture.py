@@ -40,6 +40,7 @@ MODULES = (
     "links",
     "bombs",
     "terminal",
+    "cheats",
     "soak",
 )
 """Each has `TRIALS`."""

@@ -52,7 +52,7 @@ def test_an_edited_gate_script_needs_a_person_who_sees_the_diff(checked: Trial) 
     assert "+exit 0" in ran.out
     assert "+exit 0" in checked.ralph("task", "show", task.id).out
     assert "check.sh" in checked.ralph("status").out
-    assert "check.sh" in checked.ralph("journal", "show").out or "check.sh" in checked.ralph("failures").out
+    assert "check.sh" in checked.ralph("journal", "list").out
 
 
 def test_a_secret_in_the_diff_is_not_stored(checked: Trial) -> None:
@@ -93,11 +93,12 @@ def test_agents_can_neither_approve_nor_widen_their_scope(checked: Trial) -> Non
     go(checked, "echo exit 0 > check.sh")
     agents = Project(checked.root, checked.project.store, checked.project.config, AGENT)
 
-    for attempt in (
+    attempts: tuple[Callable[[], object], ...] = (
         lambda: agents.tasks.approve(task.id),
         lambda: agents.tasks.add("Another", allow=("**",)),
         lambda: agents.tasks.update(task.id, allow=("**",)),
-    ):
+    )
+    for attempt in attempts:
         with pytest.raises(UsageError) as caught:
             attempt()
         assert caught.value.code == "person-required"
@@ -183,9 +184,8 @@ def test_existing_tests_are_run_in_their_base_version(checked: Trial) -> None:
     (checked.root / "tests/test_it.sh").write_text("grep -q ready state\n")
     honest, cheat = checked.project.tasks.add("Honest", priority=1), checked.project.tasks.add("Cheat")
     added = 'echo ready > state; echo "grep -q r state" >> tests/test_it.sh'
-    checked.script(
-        f"if [ $RALPH_TASK_ID = {honest.id} ]; then {added}; else echo > state; echo : > tests/test_it.sh; fi\n{SAYS_DONE}\n"
-    )
+    cheats = "echo > state; echo : > tests/test_it.sh"
+    checked.script(f"if [ $RALPH_TASK_ID = {honest.id} ]; then {added}; else {cheats}; fi\n{SAYS_DONE}\n")
 
     checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
 
@@ -227,12 +227,10 @@ def test_a_done_written_into_the_database_is_taken_back(checked: Trial) -> None:
 
 def test_a_done_by_a_person_during_a_session_stays(checked: Trial) -> None:
     task, other = checked.project.tasks.add("Do it", priority=1), checked.project.tasks.add("Another")
-    done: Callable[[], object] = lambda: checked.project.tasks.done(other.id)  # noqa: E731
-    process = None
     checked.script(f"touch started; while [ ! -e go ]; do sleep 0.05; done\n{SAYS_FAILED}\n")
     process = checked.start("run", "--max-iterations", "1", "--", "sh", "agent.sh")
     checked.soon("started")
-    done()
+    checked.project.tasks.done(other.id)
     (checked.root / "go").touch()
     process.communicate(timeout=60)
 

@@ -258,7 +258,7 @@ class AttemptRunner:
         return self._reply
 
     def _approved_reply(self) -> AgentReply | None:
-        """Return a reply that claims the work of the last attempt, if a person approved what kept it from being done."""
+        """Return a reply that claims the work of the last attempt again, if a person has approved its held change."""
         id = self._task.id
         held, attempts = self._context.with_retries(
             lambda: (self._store.held_changes.latest(id), self._store.attempts.latest(2, task=id))

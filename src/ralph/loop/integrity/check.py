@@ -241,7 +241,7 @@ def _program_directories(root: Path) -> set[str]:
     """Return the directories of PATH that lie in the project, relative to it."""
     here, found = os.path.realpath(root), set()
     for entry in os.environ.get("PATH", "").split(os.pathsep):
-        path = os.path.realpath(os.path.join(here, entry or "."))
+        path = os.path.realpath(Path(here, entry or "."))
         if path == here or path.startswith(f"{here}/"):
             found.add(os.path.relpath(path, here).removeprefix("."))
     return found

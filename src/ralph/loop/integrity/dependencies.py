@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from pathlib import Path
 from posixpath import basename, dirname
 
 from ralph.loop.integrity.judge import FileChange
@@ -17,7 +18,6 @@ from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, ProtectedKind
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
     from ralph.loop.integrity.snapshot import TreeSnapshot
 
@@ -104,7 +104,7 @@ def discard_caches(root: str, since_ns: int) -> int:
             path = f"{folder}/{name}"
             try:
                 if name.endswith(".pyc") and os.lstat(path).st_ctime_ns > since_ns:
-                    os.unlink(path)
+                    Path(path).unlink()
                     deleted += 1
             except OSError:
                 continue
@@ -165,9 +165,9 @@ def _touched(place: str, since_ns: int) -> Iterator[str]:
 
 def _hash(path: str) -> str:
     try:
-        if os.path.islink(path):
-            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
-        with open(path, "rb") as file:
+        if Path(path).is_symlink():
+            return hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()
+        with Path(path).open("rb") as file:
             return hashlib.sha256(file.read(MAX_HASHED_BYTES)).hexdigest()
     except OSError:
         return "unreadable"

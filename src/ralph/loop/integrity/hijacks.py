@@ -25,7 +25,9 @@ _PYTHON = {
         rf"\bsys\.modules\[\s*['\"](?:{_MODULES})(?:\.[\w.]+)?['\"]\s*\]\s*=[^=]"
         rf"|\bsys\.modules\.(?:update|setdefault|__setitem__)\(\s*\{{?\s*['\"](?:{_MODULES})\b"
     ),
-    "replaces the exit of the process": r"^[ \t]*(?:sys\.exit|os\._exit|builtins\.exit)\s*=[^=]|\batexit\.register\([^)\n]*exit",
+    "replaces the exit of the process": (
+        r"^[ \t]*(?:sys\.exit|os\._exit|builtins\.exit)\s*=[^=]|\batexit\.register\([^)\n]*exit"
+    ),
     "installs an import hook": r"\bsys\.meta_path\b|\bsys\.path_hooks\b",
     "ends the test run": r"\bpytest\.exit\(|\bsession\.exitstatus\s*=|\bexitstatus\s*=\s*0",
 }
@@ -41,7 +43,10 @@ _JAVASCRIPT = {
         r"|\bexpect\.extend\b[\s\S]{0,80}\b(?:toBe|toEqual)\b|\bglobalThis\.(?:test|it|describe|expect|assert)\s*=[^=]"
         r"|\bObject\.(?:assign|defineProperty)\(\s*(?:assert|test|nodeTest)\b"
     ),
-    "replaces a loaded module": r"\bModule\.(?:_load|_resolveFilename|prototype\.require)\s*=[^=]|\brequire\.cache\[[^\]]*\]\s*=[^=]|\bModule\._extensions",
+    "replaces a loaded module": (
+        r"\bModule\.(?:_load|_resolveFilename|prototype\.require)\s*=[^=]|\bModule\._extensions"
+        r"|\brequire\.cache\[[^\]]*\]\s*=[^=]"
+    ),
 }
 _C = {
     "replaces the exit of the process": (
@@ -54,8 +59,10 @@ _C = {
     ),
 }
 _SHELL = {
-    "replaces the exit of the process": r"\btrap\b[^\n]*\bexit\b(?:\s+0)?['\"]?\s+(?:EXIT|0)\b|\btrap\b[^\n]*\bexit 0\b",
-    "replaces a test tool": r"^[ \t]*(?:function\s+)?(?:exit|test|grep|diff|cmp|set|return)\s*\(\)|^[ \t]*alias\s+\w+=|\[\s*\(\)\s*\{",
+    "replaces the exit of the process": r"\btrap\b[^\n]*\bexit 0\b|\btrap\b[^\n]*\bexit['\"]?\s+(?:EXIT|0)\b",
+    "replaces a test tool": (
+        r"^[ \t]*(?:function\s+)?(?:exit|test|grep|diff|cmp|set|return)\s*\(\)|^[ \t]*alias\s+\w+=|\[\s*\(\)\s*\{"
+    ),
 }
 _RUST = {"replaces the exit of the process": r"\bprocess::exit\(\s*0\s*\)|\bset_hook\(|#\[ctor\]|\blibc::_?exit\(\s*0"}
 _BY_SUFFIX = {

@@ -45,7 +45,7 @@ def _copy(source: Path, target: Path, left: list[int]) -> None:
         to = target / entry.name
         info = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(info.st_mode):
-            to.symlink_to(os.readlink(entry.path))
+            to.symlink_to(Path(entry.path).readlink())
         elif entry.name in DEPENDENCY_DIRECTORIES or entry.name in _LINKED_FILES:
             to.symlink_to(entry.path)
         elif stat.S_ISDIR(info.st_mode):

@@ -16,57 +16,102 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_CHANGE = re.compile(
-    r"\b(?:add|adds|adding|append|extend|change|edit|update|adjust|modify|rewrite|rework|refactor|rename|move|migrate|convert|port"
-    r"|split|merge|reorgani[sz]e|restructure|remove|delete|drop|replace|raise|bump|upgrade|downgrade|pin|unpin|lower|increase"
-    r"|decrease|set|set up|setup|configure|enable|disable|switch|introduce|create|write|put|include|exclude|ignore|register"
-    r"|declare|list|define|clean up|simplify|sort|reformat|format|document|generate|regenerate|record|parametri[sz]e|mark"
-    r"|expose|publish|require|allow|turn on|turn off|make)\b",
-    re.IGNORECASE,
+_VERBS = (
+    "add adds adding append extend change edit update adjust modify rewrite rework refactor rename move migrate convert"
+    " port split merge reorganize restructure remove delete drop replace raise bump upgrade downgrade pin unpin lower"
+    " increase decrease set setup configure enable disable switch introduce create write put include exclude ignore"
+    " register declare list define simplify sort reformat format document generate regenerate record parametrize mark"
+    " expose publish require allow make print turn"
 )
-_TEST_CHANGE = (
-    r"update|adjust|change|edit|rewrite|rework|rename|move|refactor|migrate|convert|port|split|reorgani[sz]e|restructure|remove"
-    r"|delete|drop|replace|parametri[sz]e|clean up|simplify|deduplicate|speed up|reformat|regenerate|re-record|modernize|unskip"
+_TEST_VERBS = (
+    "update updating adjust adjusting change edit rewrite rewriting rework rename renaming move refactor migrate"
+    " convert port split reorganize restructure remove delete drop replace parametrize simplify deduplicate reformat regenerate"
+    " modernize unskip"
 )
+_BETWEEN = (
+    "the its their all any our existing old affected unit integration corresponding related outdated obsolete flaky"
+    " slow failing snapshot stale redundant duplicate duplicated legacy code docs documentation caller callers and of up"
+)
+"""Words that may stand between a verb and the tests it is about."""
+
+
+def _any(words: str) -> str:
+    return "|".join(words.split())
+
+
+_CHANGE = re.compile(rf"\b(?:{_any(_VERBS)}|clean up|set up)\b", re.IGNORECASE)
 _TESTS = re.compile(
-    rf"\b(?:{_TEST_CHANGE}|updating|adjusting|rewriting|renaming)\s+"
-    r"(?:(?:the|its|their|all|any|our|existing|old|affected|unit|integration|corresponding|related|outdated|obsolete|flaky|slow"
-    r"|failing|snapshot|stale|redundant|duplicate|duplicated|legacy|code|docs|documentation|callers?|and|of)\s+)*"
-    r"(?:[\w./-]+\s+)?(?:tests?|test suite|test files?|specs?|snapshots?|fixtures?|golden files?|expectations?)\b"
+    rf"\b(?:{_any(_TEST_VERBS)}|clean up|speed up)\s+(?:(?:{_any(_BETWEEN)})\s+)*(?:[\w./-]+\s+)?"
+    r"(?:tests?|test suite|test files?|specs?|snapshots?|fixtures?|golden files?|expectations?)\b"
     r"(?!\s+(?:pass|passes|green|succeed|run|runs|work|target|command|gate|script|runner|config\w*)\b)",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(
-    r"\b(?:do not|don't|dont|never|without|must not|mustn't|should not|shouldn't|cannot|leave|keep|untouched|unchanged|as (?:it|they) (?:is|are))\b",
+    r"\b(?:do not|don't|dont|never|without|must not|mustn't|should not|shouldn't|cannot|leave|keep|untouched"
+    r"|unchanged)\b",
     re.IGNORECASE,
 )
 _PASSING = re.compile(r"\b(?:pass|passes|passing|green|succeeds?|fails?|failing)\b", re.IGNORECASE)
 _CLAUSES = re.compile(
-    r"(?:[.!?;:](?=\s|$)|\n|\bso that\b|\bso\b|\buntil\b|\bbut\b|\bwhile\b|\bthen\b|\bthat\b|\band (?=make sure|ensure|run|check|verify|do not|don't|keep|leave))"
+    r"(?:[.!?;:](?=\s|$)|\n|\bso that\b|\bso\b|\buntil\b|\bbut\b|\bwhile\b|\bthen\b|\bthat\b"
+    r"|\band (?=make sure|ensure|run|check|verify|do not|don't|keep|leave))"
 )
 _PATH = re.compile(r"[\w.@*/-]*[\w*](?:\.[\w*]+)?")
-_TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"\b(?:ci|github actions?|gitlab ci|workflows?|pipelines?|circleci|jenkins\w*|travis|pre-commit|husky)\b", (ProtectedKind.CI,)),
-    (r"\b(?:make|makefile|build|phony) (?:targets?|rules?|file)\b|\btargets?\b.*\bmake\b|\b(?:build system|build flags?|compiler flags?|cmake)\b", ("Makefile", "makefile", "GNUmakefile", "*.mk", "CMakeLists.txt", "justfile", "meson.build")),
-    (r"\bnpm scripts?\b|\bscripts? (?:to|in) (?:the )?package\b|\bnode version\b|\bengines?\b|\b(?:es|ecmascript) modules?\b", ("package.json", ".nvmrc", ".npmrc")),
-    (r"\bnpm registry\b", (".npmrc",)),
-    (r"\b(?:typescript|tsconfig|strict mode)\b", ("tsconfig*.json",)),
-    (r"\b(?:eslint|lint rules?|linter|linting)\b", (".eslintrc*", "eslint.config.*", ".eslintignore", "biome.json", "package.json", "ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pyproject.toml", "setup.cfg")),
-    (r"\b(?:ruff|flake8|pylint|black|isort)\b", ("ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pyproject.toml", "setup.cfg", "tox.ini")),
-    (r"\b(?:mypy|pyright|type check\w*)\b", ("mypy.ini", ".mypy.ini", "pyrightconfig.json", "pyproject.toml", "setup.cfg")),
-    (r"\bpytest (?:config\w*|options?|settings?|plugins?|markers?|addopts|ini)\b|\b(?:configure|set up) pytest\b", ("pytest.ini", "conftest.py", "pyproject.toml", "setup.cfg", "tox.ini")),
-    (r"\b(?:shared|common|pytest|session|autouse) fixtures?\b", ("conftest.py",)),
-    (r"\b(?:coverage|nyc|c8)\b", (".coveragerc", "pyproject.toml", "setup.cfg", ".nycrc*", ".c8rc*", "package.json", "jest.config.*")),
-    (r"\b(?:jest|vitest|mocha) (?:config\w*|options?|settings?|setup)\b|\b(?:configure|set up|switch to|migrate to) (?:jest|vitest|mocha)\b", ("jest.config.*", "vitest.config.*", ".mocharc*", "package.json")),
-    (r"\b(?:dependenc(?:y|ies)|packag(?:e|ing)|requirements?|version|release|entry points?|console scripts?|extras?)\b", ("setup.py", "*.gemspec", "Gemfile", "pom.xml", "build.gradle", ".python-version", ".nvmrc")),
-    (r"\b(?:python|node) (?:version|\d)", ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "package.json", ".python-version", ".nvmrc", ".tool-versions")),
-    (r"\b(?:gitattributes|line endings|git lfs)\b", (".gitattributes",)),
-    (r"\bsubmodules?\b", (".gitmodules",)),
-    (r"\b(?:tox|nox)\b", ("tox.ini", "noxfile.py")),
-    (r"\b(?:cargo|crate) (?:features?|profiles?)\b|\bfeature flags?\b", ("Cargo.toml",)),
-)  # fmt: skip
-"""What a clause is about, and the files or kinds of files that it may then change."""
-_COMPILED_TOPICS = tuple((re.compile(pattern, re.IGNORECASE), allowed) for pattern, allowed in _TOPICS)
+_TOPICS: tuple[tuple[str, str], ...] = (
+    (
+        r"\b(?:make|makefile|build|phony) (?:targets?|rules?|file)\b|\btargets?\b.*\bmake\b"
+        r"|\b(?:build system|build flags?|compiler flags?|cmake)\b",
+        "Makefile makefile GNUmakefile *.mk CMakeLists.txt justfile meson.build",
+    ),
+    (
+        r"\bnpm scripts?\b|\bscripts? (?:to|in) (?:the )?package\b|\bnode version\b|\b(?:es|ecmascript) modules?\b",
+        "package.json .nvmrc .npmrc",
+    ),
+    (r"\bnpm registry\b", ".npmrc"),
+    (r"\b(?:typescript|tsconfig|strict mode)\b", "tsconfig*.json"),
+    (
+        r"\b(?:eslint|lint rules?|linter|linting)\b",
+        ".eslintrc* eslint.config.* .eslintignore biome.json package.json ruff.toml .ruff.toml .flake8 .pylintrc"
+        " pyproject.toml setup.cfg",
+    ),
+    (
+        r"\b(?:ruff|flake8|pylint|black|isort)\b",
+        "ruff.toml .ruff.toml .flake8 .pylintrc pyproject.toml setup.cfg tox.ini",
+    ),
+    (r"\b(?:mypy|pyright|type check\w*)\b", "mypy.ini .mypy.ini pyrightconfig.json pyproject.toml setup.cfg"),
+    (
+        r"\bpytest (?:config\w*|options?|settings?|plugins?|markers?|addopts|ini)\b|\b(?:configure|set up) pytest\b",
+        "pytest.ini conftest.py pyproject.toml setup.cfg tox.ini",
+    ),
+    (r"\b(?:shared|common|pytest|session|autouse) fixtures?\b", "conftest.py"),
+    (
+        r"\bcoverage (?:config\w*|settings?|threshold|limit|report\w*)\b|\b(?:nyc|c8)\b",
+        ".coveragerc pyproject.toml setup.cfg .nycrc* .c8rc* package.json jest.config.*",
+    ),
+    (
+        r"\b(?:jest|vitest|mocha) (?:config\w*|options?|settings?|setup)\b"
+        r"|\b(?:configure|set up|switch to|migrate to) (?:jest|vitest|mocha)\b",
+        "jest.config.* vitest.config.* .mocharc* package.json",
+    ),
+    (
+        r"\b(?:dependenc(?:y|ies)|packaging|requirements?|version|release|entry points?|console scripts?|extras?)\b",
+        "setup.py *.gemspec Gemfile pom.xml build.gradle .python-version .nvmrc",
+    ),
+    (
+        r"\b(?:python|node) (?:version|\d)",
+        "pyproject.toml setup.py setup.cfg tox.ini noxfile.py package.json .python-version .nvmrc .tool-versions",
+    ),
+    (r"\b(?:gitattributes|line endings|git lfs)\b", ".gitattributes"),
+    (r"\bsubmodules?\b", ".gitmodules"),
+    (r"\b(?:tox|nox)\b", "tox.ini noxfile.py"),
+    (r"\b(?:cargo|crate) (?:features?|profiles?)\b|\bfeature flags?\b", "Cargo.toml"),
+)
+"""What a clause is about, and the files that it may then change."""
+_COMPILED_TOPICS = tuple((re.compile(pattern, re.IGNORECASE), files.split()) for pattern, files in _TOPICS)
+_CI = re.compile(
+    r"\b(?:ci|github actions?|gitlab ci|workflows?|pipelines?|circleci|jenkins\w*|travis|pre-commit|husky)\b",
+    re.IGNORECASE,
+)
 
 
 @record
@@ -96,10 +141,9 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
             allows_tests |= _TESTS.search(clause) is not None
             if _CHANGE.search(clause) and not _PASSING.search(clause):
                 globs += _named_files(clause)
-                for pattern, allowed in _COMPILED_TOPICS:
-                    if pattern.search(clause):
-                        kinds.update(item for item in allowed if isinstance(item, ProtectedKind))
-                        globs += (item for item in allowed if not isinstance(item, ProtectedKind))
+                globs += [file for pattern, files in _COMPILED_TOPICS if pattern.search(clause) for file in files]
+                if _CI.search(clause):
+                    kinds.add(ProtectedKind.CI)
     return Scope(globs=tuple(dict.fromkeys(globs)), kinds=frozenset(kinds), allows_tests=allows_tests)
 
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 import time
+from pathlib import Path
 from posixpath import basename, dirname
 
 from ralph.core.errors import WorktreeError
@@ -20,7 +21,6 @@ from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, SKIPPED_DIREC
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """Size of a protected file up to which its content is kept, in bytes."""
@@ -178,7 +178,7 @@ def _walk(root: str, dependencies: list[str], folder: str = "") -> Iterator[tupl
 def _read(path: str, is_link: bool) -> bytes | None:
     try:
         if is_link:
-            return os.fsencode(os.readlink(path))
+            return os.fsencode(Path(path).readlink())
         with open(path, "rb", opener=_open_regular) as file:
             return file.read()
     except OSError:
