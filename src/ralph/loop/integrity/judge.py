@@ -17,7 +17,7 @@ from ralph.loop.integrity.protected import (
     gate_scripts,
     module_at,
 )
-from ralph.loop.integrity.structure import is_harmless
+from ralph.loop.integrity.structure import is_harmless, redefined_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     tests_text = _text_of_tests(base, protection) if any(basename(one.path) == "conftest.py" for one in changes) else ""
     for_person, tests, allowed = [], [], []
     for change in changes:
-        if scope.allows(change.path, change.kind) and change.kind is not ProtectedKind.SETTINGS:
+        if scope.allows(change.path, change.kind) and _is_covered(change, scope, base, now):
             allowed.append(change)
         elif change.kind is ProtectedKind.TEST:
             tests.append(change)
@@ -182,6 +182,14 @@ def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, test
         return False
     before = base.read(change.path)
     return is_harmless(change.path, before, now.read(change.path), tests_text)
+
+
+def _is_covered(change: FileChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:
+    """Return whether the scope covers what a change redefines in a file that the task may change."""
+    if change.kind is ProtectedKind.SETTINGS:
+        return False
+    parts = redefined_parts(change.path, base.read(change.path), now.read(change.path))
+    return scope.covers(change.path, parts)
 
 
 def _text_of_tests(base: TreeSnapshot, protection: Protection) -> str:

@@ -14,7 +14,7 @@ from ralph.loop.integrity.protected import ProtectedKind, matches_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _VERBS = (
     "add adds adding append extend change edit update adjust modify rewrite rework refactor rename move migrate convert"
@@ -25,12 +25,13 @@ _VERBS = (
 )
 _TEST_VERBS = (
     "update updating adjust adjusting change edit rewrite rewriting rework rename renaming move refactor migrate"
-    " convert port split reorganize restructure remove delete drop replace parametrize simplify deduplicate reformat regenerate"
-    " modernize unskip"
+    " convert port split reorganize restructure remove delete drop replace parametrize simplify deduplicate reformat"
+    " regenerate modernize unskip"
 )
 _BETWEEN = (
     "the its their all any our existing old affected unit integration corresponding related outdated obsolete flaky"
-    " slow failing snapshot stale redundant duplicate duplicated legacy code docs documentation caller callers and of up"
+    " slow failing snapshot stale redundant duplicate duplicated legacy code docs documentation caller callers"
+    " and of up"
 )
 """Words that may stand between a verb and the tests it is about."""
 
@@ -108,6 +109,10 @@ _TOPICS: tuple[tuple[str, str], ...] = (
 )
 """What a clause is about, and the files that it may then change."""
 _COMPILED_TOPICS = tuple((re.compile(pattern, re.IGNORECASE), files.split()) for pattern, files in _TOPICS)
+_WHOLE_FILE = re.compile(
+    r"\b(?:rewrite|rework|refactor|restructure|reorganize|simplify|clean up|convert|migrate|replace|modernize)\b",
+    re.IGNORECASE,
+)
 _CI = re.compile(
     r"\b(?:ci|github actions?|gitlab ci|workflows?|pipelines?|circleci|jenkins\w*|travis|pre-commit|husky)\b",
     re.IGNORECASE,
@@ -119,6 +124,11 @@ class Scope:
     """What a task may change among protected files."""
 
     globs: tuple[str, ...] = ()
+    """Files that a person allowed by glob."""
+    named: tuple[str, ...] = ()
+    """Files that a person's words are about."""
+    words: str = ""
+    """The clauses that name them."""
     kinds: frozenset[str] = frozenset()
     allows_tests: bool = False
 
@@ -126,12 +136,20 @@ class Scope:
         """Return whether a protected file may be changed."""
         if kind is ProtectedKind.TEST and self.allows_tests:
             return True
-        return kind.value in self.kinds or matches_any(path, self.globs)
+        return kind.value in self.kinds or matches_any(path, self.globs) or matches_any(path, self.named)
+
+    def covers(self, path: str, parts: Collection[str]) -> bool:
+        """Return whether a person also meant the parts of a file that gates run: all of it, or each by its name."""
+        if not parts or matches_any(path, self.globs) or _WHOLE_FILE.search(self.words):
+            return True
+        return all(re.search(rf"\b{re.escape(part)}s?\b", self.words, re.IGNORECASE) for part in parts)
 
 
 def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
     """Return the scope given by globs and by texts that a person wrote."""
-    globs = [item for item in allow if item != ALLOW_TESTS]
+    globs = tuple(item for item in allow if item != ALLOW_TESTS)
+    named: list[str] = []
+    clauses: list[str] = []
     kinds: set[str] = set()
     allows_tests = ALLOW_TESTS in allow
     for text in texts:
@@ -140,11 +158,18 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
                 continue
             allows_tests |= _TESTS.search(clause) is not None
             if _CHANGE.search(clause) and not _PASSING.search(clause):
-                globs += _named_files(clause)
-                globs += [file for pattern, files in _COMPILED_TOPICS if pattern.search(clause) for file in files]
+                clauses.append(clause)
+                named += _named_files(clause)
+                named += [file for pattern, files in _COMPILED_TOPICS if pattern.search(clause) for file in files]
                 if _CI.search(clause):
                     kinds.add(ProtectedKind.CI)
-    return Scope(globs=tuple(dict.fromkeys(globs)), kinds=frozenset(kinds), allows_tests=allows_tests)
+    return Scope(
+        globs=globs,
+        named=tuple(dict.fromkeys(named)),
+        words="\n".join(clauses),
+        kinds=frozenset(kinds),
+        allows_tests=allows_tests,
+    )
 
 
 def _clauses(text: str) -> list[str]:

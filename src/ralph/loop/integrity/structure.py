@@ -69,6 +69,10 @@ _COMPILE = re.compile(r"\t@?\$[({](?:CC|CXX|AR)[)}]\s[^;|&`<>]*")
 _RUN_TEST = re.compile(r"\t@?\./(?:[\w./-]*/)?test_\w+|\t@?\./\$<|\t@?\./\$\^")
 
 
+_INCOMPARABLE = (ValueError, SyntaxError, RecursionError, TypeError, AttributeError)
+"""Errors of files whose content is not what their name promises."""
+
+
 def is_harmless(path: str, before: bytes | None, after: bytes | None, text_of_tests: str = "") -> bool:
     """Return whether a change of a file cannot change what existing gates and tests decide.
 
@@ -82,7 +86,7 @@ def is_harmless(path: str, before: bytes | None, after: bytes | None, text_of_te
         if basename(path) == "conftest.py":
             return is_fixture_change(texts[0], texts[1], text_of_tests)
         return compare is not None and before is not None and compare(texts[0], texts[1])
-    except (ValueError, SyntaxError, RecursionError):
+    except _INCOMPARABLE:
         return False
 
 
@@ -209,7 +213,7 @@ def _is_dangerous_call(node: ast.AST) -> bool:
 
 def _is_harmless_cargo(before: str, after: str) -> bool:
     for key, old, new in _changed_keys(tomllib.loads(before), tomllib.loads(after)):
-        changed = list(_changed_keys(old, new)) if isinstance(old or {}, dict) and isinstance(new or {}, dict) else []
+        changed = list(_changed_keys(old or {}, new or {}))
         if key == "package" and all(name in _CARGO_METADATA for name, _, _ in changed):
             continue
         if key in ("dependencies", "dev-dependencies") and all(_is_plain_crate(value) for _, _, value in changed):
@@ -294,3 +298,61 @@ _COMPARISONS: dict[str, Callable[[str, str], bool]] = {
     ".gitattributes": _is_harmless_gitattributes,
 }
 """Comparison of the old and the new text of a file, by its name."""
+
+
+# --- parts of a file that gates run ----------------------------------------------------
+
+
+def redefined_parts(path: str, before: bytes | None, after: bytes | None) -> frozenset[str]:
+    """Return the existing scripts, targets or tools that a change of a build file redefines, by name."""
+    read = _PARTS.get(basename(path))
+    if read is None or before is None or after is None:
+        return frozenset()
+    try:
+        old, new = (read(content.decode("utf-8")) for content in (before, after))
+    except _INCOMPARABLE:
+        return frozenset({"syntax"})
+    changed = {name for name, value in old.items() if new.get(name) != value}
+    return frozenset(changed | {name for name in new.keys() - old.keys() if _REDEFINING.fullmatch(name)})
+
+
+_REDEFINING = re.compile(
+    r"(?:pre|post)\w*|SHELL|\.SHELLFLAGS|MAKEFLAGS|\.IGNORE|\.ONESHELL|include|pytest|jest|mocha|ava"
+)
+"""Parts that change what runs although they are new."""
+
+
+def _package_parts(text: str) -> dict[str, object]:
+    parsed = _unique_json(text)
+    scripts = parsed.get("scripts")
+    tools = {name: parsed[name] for name in ("jest", "mocha", "ava", "nyc", "c8", "type", "imports") if name in parsed}
+    return {**(scripts if isinstance(scripts, dict) else {}), **tools}
+
+
+def _pyproject_parts(text: str) -> dict[str, object]:
+    tools = tomllib.loads(text).get("tool")
+    return dict(tools) if isinstance(tools, dict) else {}
+
+
+def _makefile_parts(text: str) -> dict[str, object]:
+    parts: dict[str, object] = {}
+    target = ""
+    for line in text.splitlines():
+        if found := re.match(r"([A-Za-z_.]+)\s*[:+?]?=\s*(.*)", line):
+            parts[found.group(1)] = f"{parts.get(found.group(1), '')}{found.group(2)}"
+        elif found := re.match(r"-?(include)\s+(.*)", line):
+            parts["include"] = f"{parts.get('include', '')} {found.group(2)}"
+        elif found := _RULE.match(line):
+            target = found.group(1)
+            if target != ".PHONY":
+                parts[target] = f"{parts.get(target, '')}{found.group(2)}\n"
+        elif line.startswith("\t") and target:
+            parts[target] = f"{parts.get(target, '')}{line}\n"
+    return parts
+
+
+_PARTS: dict[str, Callable[[str], dict[str, object]]] = {
+    "package.json": _package_parts,
+    "pyproject.toml": _pyproject_parts,
+    **dict.fromkeys(("Makefile", "makefile", "GNUmakefile"), _makefile_parts),
+}
