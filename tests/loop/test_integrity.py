@@ -159,6 +159,28 @@ def test_a_change_of_an_earlier_attempt_is_not_the_base_of_a_later_one(checked: 
     assert "+exit 0" in held(checked, task)
 
 
+@pytest.mark.parametrize("says", [SAYS_DONE, SAYS_FAILED])
+def test_a_change_of_an_earlier_run_is_not_the_base_of_a_later_one(checked: Trial, says: str) -> None:
+    task = checked.project.tasks.add("Do it")
+    checked.script(f"echo exit 0 > check.sh\n{says}\n")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    checked.ralph("task", "reset", task.id)
+
+    go(checked, ":")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "+exit 0" in held(checked, task)
+
+
+def test_a_change_of_the_settings_needs_a_person_whatever_the_task_says(checked: Trial) -> None:
+    (checked.root / "really-done").touch()
+    task = checked.project.tasks.add("Add a gate to .ralph.toml")
+
+    go(checked, "echo >> .ralph.toml")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+
+
 def test_what_a_task_left_behind_does_not_help_the_next_one(checked: Trial) -> None:
     first = checked.project.tasks.add("First", priority=1)
     second = checked.project.tasks.add("Second")

@@ -15,7 +15,16 @@ from ralph.core.config import TOML_NAME
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
 from ralph.core.files import read_bytes_or_none
-from ralph.core.records import AgentReply, ResourceUsage, SessionEnding, Sigils, VerificationResult, now, replace
+from ralph.core.records import (
+    AgentReply,
+    AttemptOutcome,
+    ResourceUsage,
+    SessionEnding,
+    Sigils,
+    VerificationResult,
+    now,
+    replace,
+)
 from ralph.core.text import sanitize
 from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
@@ -31,7 +40,7 @@ from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.progress import progress_event
 from ralph.loop.prompt import shown_memory_text
-from ralph.loop.settle import capture_attempt
+from ralph.loop.settle import capture_attempt, held_change
 from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
 from ralph.memory.freshness import record_file_marks
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ralph.core.records import AttemptResult, Prompt
+    from ralph.core.records import AttemptResult, HeldChange, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
@@ -189,6 +198,8 @@ class AttemptRunner:
             # The agent could not write: the task is not to blame, and its learnings are kept.
             reply = replace(reply, ending=SessionEnding.STOPPED, detail=problem)
         result = self._capture(reply, sigils, verdict, outcome_context, move, merge_problem, prompt)
+        if not is_done and result.held is None and self._context.base:
+            result = replace(result, held=self._unfinished_change(result))
         return replace(
             result, memories=tuple(record_file_marks(memory, self._context.root) for memory in result.memories)
         )
@@ -197,7 +208,14 @@ class AttemptRunner:
         self, reply: AgentReply, sigils: Sigils, move: HatMove
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify what the session claims to have done, and merge it if the task has its own branch."""
-        verifier = WorkVerifier(
+        verifier = self._verifier()
+        try:
+            return verifier.verify(reply, sigils, move)
+        finally:
+            self._worktree = verifier.worktree
+
+    def _verifier(self) -> WorkVerifier:
+        return WorkVerifier(
             self._context,
             self._store,
             self._task,
@@ -207,10 +225,13 @@ class AttemptRunner:
             self._has_lost_claim,
             self._call_agent,
         )
-        try:
-            return verifier.verify(reply, sigils, move)
-        finally:
-            self._worktree = verifier.worktree
+
+    def _unfinished_change(self, result: AttemptResult) -> HeldChange | None:
+        """Return what unfinished work changed that only a person may accept: a later run must not start from it."""
+        found = self._verifier().unfinished_change()
+        if found:
+            self._emit(progress_event("warning", message=f"{found.reason}. See: ralph task show {self._task.id}"))
+        return held_change(result.attempt, found, now())
 
     def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
@@ -263,10 +284,11 @@ class AttemptRunner:
         held, attempts = self._context.with_retries(
             lambda: (self._store.held_changes.latest(id), self._store.attempts.latest(2, task=id))
         )
-        is_latest = (
-            held and len(attempts) > 1 and (attempts[1].run_id, attempts[1].iteration) == (held.run_id, held.iteration)
-        )
-        if held is None or not held.approved_at or not is_latest:
+        last = attempts[1] if len(attempts) > 1 else None
+        claimed = last is not None and last.outcome is AttemptOutcome.RETRIED
+        if held is None or not held.approved_at or last is None or not claimed:
+            return None
+        if (last.run_id, last.iteration) != (held.run_id, held.iteration):
             return None
         self._emit(progress_event("note", message="a person approved the change: the work is verified again"))
         self._reply = AgentReply(text=f"<task-done>{id}</task-done>", files=held.files)

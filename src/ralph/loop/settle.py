@@ -26,7 +26,7 @@ from ralph.memory.lifecycle.fingerprint import EchoDetector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.core.records import AgentReply, Attempt, Sigils, Task, TaskStatus, VerificationResult
+    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task, TaskStatus, VerificationResult
     from ralph.loop.hats import HatMove
     from ralph.loop.outcome import AttemptJudgment, MergeProblem, OutcomeContext
 
@@ -103,7 +103,7 @@ def capture_attempt(
         task_reason=after.reason,
         spent_limit=after.spent_limit,
         is_out_of_retries=after.is_out_of_retries,
-        held=_held_change(ended, verdict, at),
+        held=held_change(ended, verdict.integrity, at) if judgment.failed_check == "integrity" else None,
         failed_check=judgment.failed_check,
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
@@ -114,9 +114,9 @@ def capture_attempt(
     )
 
 
-def _held_change(attempt: Attempt, verdict: VerificationResult, at: str) -> HeldChange | None:
-    found = verdict.integrity
-    if found is None or found.passed or attempt.task_id is None or attempt.outcome is not AttemptOutcome.RETRIED:
+def held_change(attempt: Attempt, found: IntegrityResult | None, at: str) -> HeldChange | None:
+    """Return a change to protected files that waits for a person, as it is stored."""
+    if found is None or found.passed or attempt.task_id is None:
         return None
     return HeldChange(
         task_id=attempt.task_id,

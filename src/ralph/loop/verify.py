@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from ralph.core.records import AgentReply, Attempt, Sigils, Task
+    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task
     from ralph.loop.context import RunContext
     from ralph.loop.git.branches import TaskBranches
     from ralph.loop.git.commits import CommittedWork, TaskWorktree
@@ -107,6 +107,11 @@ class WorkVerifier:
         if verdict.passed and execution.verify and execution.review:
             return self._review(work, verdict, reply, sigils)
         return verdict
+
+    def unfinished_change(self) -> IntegrityResult | None:
+        """Return what unfinished work in a shared directory changed that only a person may accept."""
+        integrity = self._integrity(JudgedWork(directory=self._context.root)) if self._context.base else None
+        return integrity.unfinished() if integrity else None
 
     def _should_stop(self) -> bool:
         return self._context.should_stop or self._has_lost_claim()

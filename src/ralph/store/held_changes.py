@@ -43,6 +43,16 @@ class HeldChangeStore:
             at=now(),
         )
 
+    def unapproved(self) -> list[HeldChange]:
+        """Return the changes of unfinished tasks that nobody has approved, newest first."""
+        rows = self._scope.query(
+            """
+            SELECT h.* FROM held_changes AS h JOIN tasks AS t ON t.project_id = h.project_id AND t.id = h.task_id
+            WHERE h.project_id = :project_id AND h.approved_at IS NULL AND t.status <> 'done' ORDER BY h.seq DESC
+            """
+        )
+        return [to_record(HeldChange, row, _CONVERTERS) for row in rows]
+
     def approved_marks(self) -> frozenset[str]:
         """Return the marks of all changes that a person has approved."""
         rows = self._scope.query(

@@ -35,7 +35,7 @@ from ralph.loop.integrity.snapshot import DirectorySnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ralph.core.records import Task, VerificationResult
+    from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.integrity.snapshot import TreeSnapshot
     from ralph.store import Store
 
@@ -145,6 +145,7 @@ class IntegrityCheck:
         gates: Sequence[str],
         scope: Scope,
         approved: Collection[str],
+        unapproved: Sequence[HeldChange],
         root: Path,
         installed: InstalledPackages,
     ) -> None:
@@ -152,6 +153,7 @@ class IntegrityCheck:
         self._base, self._started, self._scope, self._root = base, started, scope, root
         self._installed = installed
         self._approved = approved
+        self._unapproved = unapproved
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
     def judge(self, states: Sequence[TreeSnapshot], run_gates: RunGates) -> tuple[IntegrityResult, tuple[str, ...]]:
@@ -162,6 +164,8 @@ class IntegrityCheck:
         installed = [one for one in self._installed.changes(self._root, self._base, now) if not self._is_approved(one)]
         own = [one for one in report.for_person if self._is_own(one, states)] + installed
         accepted = tuple(one.path for one in report.allowed)
+        if earlier := self._held_before(now):
+            return earlier, accepted
         if own:
             reason = f"the work changes what decides whether it is done: {describe(own)}"
             return self._held(reason, own, now), accepted
@@ -174,6 +178,34 @@ class IntegrityCheck:
                 return self._held(f"{problem}: {describe(repeated)}", repeated, now), accepted
             notes.append(f"the gates also pass with the base version of {describe(repeated)}")
         return IntegrityResult(notes=tuple(notes)), accepted
+
+    def unfinished(self, now: TreeSnapshot) -> IntegrityResult | None:
+        """Return what unfinished work changed that needs a person, so that a later run does not start from it."""
+        report = self._without_approved(compare(self._base, now, self.protection, self._scope))
+        own = [one for one in report.for_person if self._is_own(one, [now])]
+        return (
+            self._held(f"unfinished work changes what decides whether it is done: {describe(own)}", own, now)
+            if own
+            else None
+        )
+
+    def _held_before(self, now: TreeSnapshot) -> IntegrityResult | None:
+        """Return a change of an earlier run that is still there and that nobody has approved."""
+        for held in self._unapproved:
+            marks = [mark for mark in held.marks if mark not in self._approved]
+            if self._base.taken_at_ns and any(
+                _is_present(mark, self._base) and _is_present(mark, now) for mark in marks
+            ):
+                reason = f"a change that waits for approval is still there: {', '.join(held.files[:5])}"
+                return IntegrityResult(
+                    passed=False,
+                    reason=reason,
+                    files=held.files,
+                    marks=held.marks,
+                    digest=held.digest,
+                    diff=held.diff,
+                )
+        return None
 
     def new_tests(self, now: TreeSnapshot) -> tuple[str, ...]:
         """Return the tests that the work adds."""
@@ -235,6 +267,12 @@ def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
 
 def _mark(change: FileChange) -> str:
     return f"{change.path}\n{change.digest}"
+
+
+def _is_present(mark: str, now: TreeSnapshot) -> bool:
+    path, _, digest = mark.partition("\n")
+    state = now.states.get(path)
+    return state is not None and digest in (state.digest, f"{state.digest}x")
 
 
 def _program_directories(root: Path) -> set[str]:

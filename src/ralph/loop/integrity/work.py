@@ -44,11 +44,21 @@ class WorkIntegrity:
         self._context, self._work, self._emit, self._run_gates = context, work, emit, run_gates
         self._task = task
         execution = context.config.execution
-        scope, approved = context.with_retries(lambda: (task_scope(store, task), store.held_changes.approved_marks()))
+        scope, approved, unapproved = context.with_retries(
+            lambda: (task_scope(store, task), store.held_changes.approved_marks(), store.held_changes.unapproved())
+        )
         self._prefix = _prefix(context.root)
         base, started = self._base()
         self._check = IntegrityCheck(
-            base, started, execution.protect, execution.gates, scope, approved, work.directory, context.installed
+            base,
+            started,
+            execution.protect,
+            execution.gates,
+            scope,
+            approved,
+            unapproved,
+            work.directory,
+            context.installed,
         )
         context.installed.discard_caches(work.directory)
         self._before = self._observe()
@@ -63,6 +73,10 @@ class WorkIntegrity:
                 self._context.base.accept(states[-1], accepted)
         self._report(result)
         return replace(verdict, integrity=result)
+
+    def unfinished(self) -> IntegrityResult | None:
+        """Return what unfinished work changed that needs a person."""
+        return self._check.unfinished(self._before)
 
     def _base(self) -> tuple[TreeSnapshot, TreeSnapshot]:
         if self._work.commit:
