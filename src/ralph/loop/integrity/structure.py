@@ -61,9 +61,7 @@ _FIXTURE_NODES = (
     ast.Assign,
     ast.AnnAssign,
 )
-_SOURCE_WORD = re.compile(
-    r"(?:\$\([A-Z_]+\)/)?[\w./-]+\.(?:c|cc|cpp|cxx|h|hpp|o|s|S)|(?:\$\([A-Z_]+\)/)?(?:tests?/)?test_\w+"
-)
+_SOURCE_WORD = re.compile(r"(?:\$\([A-Z_]+\)/)?[\w./-]+\.(?:c|cc|cpp|cxx|h|hpp|o|s|S)|(?:[\w.-]+/)*test_\w+")
 _RULE = re.compile(r"([\w./$()-]+)\s*:(?![=:])\s*(.*)")
 _COMPILE = re.compile(r"\t@?\$[({](?:CC|CXX|AR)[)}]\s[^;|&`<>]*")
 _RUN_TEST = re.compile(r"\t@?\./(?:[\w./-]*/)?test_\w+|\t@?\./\$<|\t@?\./\$\^")
