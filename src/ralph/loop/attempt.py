@@ -37,13 +37,14 @@ from ralph.loop.verify import WorkVerifier
 from ralph.memory.freshness import record_file_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ralph.core.records import AttemptResult, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.git.settings import UndoneChange
     from ralph.loop.hats import HatMove
     from ralph.loop.prepare import PreparedAttempt
     from ralph.loop.progress import EventHandler
@@ -76,6 +77,8 @@ class AttemptRunner:
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
+        self._notices: list[str] = []
+        """Lines for the log of the task."""
         self.was_asked = False
         """Whether a person was asked for feedback."""
         self.is_agent_missing = False
@@ -203,6 +206,7 @@ class AttemptRunner:
             self._emit,
             self._has_lost_claim,
             self._call_agent,
+            self._report_changes,
         )
         try:
             return verifier.verify(reply, sigils, move)
@@ -270,7 +274,12 @@ class AttemptRunner:
             read_only=read_only,
         )
         self._store.database.release_connection()  # an agent takes minutes: free the connection for others
-        reply = self._context.agent.work(prompt, session)
+        if read_only:  # changes to git's settings count against a review, and are undone there
+            reply = self._context.agent.work(prompt, session)
+        else:
+            with self._context.git_settings.protect(directory) as changes:
+                reply = self._context.agent.work(prompt, session)
+            self._report_changes(changes)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
             passed = allowed_environment(agent=self._context.agent.name, variable_names=agent.environment)
             output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
@@ -279,6 +288,12 @@ class AttemptRunner:
             reply = replace(reply, detail=self._why_stopped())
         cost = session_cost(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
+
+    def _report_changes(self, changes: Sequence[UndoneChange]) -> None:
+        """Report settings of git that were changed and put back."""
+        for change in changes:
+            self._notices.append(change.message)
+            self._emit(progress_event("warning", message=change.message))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
         """Remove a request for an unknown model from the sigils and report it."""
@@ -320,6 +335,7 @@ class AttemptRunner:
             merge_problem=merge_problem,
             feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
             shown_memories=shown_memory_text(prompt) if prompt else "",
+            notices=self._notices,
         )
 
     def _ask_feedback(self) -> str:

@@ -11,6 +11,7 @@ from ralph.core.files import disk_problem
 from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
 from ralph.loop.environment import missing_variables, missing_variables_hint
+from ralph.loop.git.settings import GitSettings
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
@@ -80,6 +81,7 @@ class RunContext:
         self.budget = budget
         self.ask_feedback = ask_feedback
         self.branches = branches
+        self.git_settings = GitSettings(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""
