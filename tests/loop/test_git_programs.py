@@ -238,6 +238,23 @@ def test_a_branch_that_another_session_deletes_loses_no_work(together: Together)
     assert together.left() == ""
 
 
+def test_a_session_cannot_move_the_base_branch_to_its_own_commit(together: Together) -> None:
+    (together.root / "agent.sh").write_text(
+        "echo bad > bad.txt; git add bad.txt; git -c user.name=a -c user.email=a@b commit -qm bad;"
+        ' git update-ref refs/heads/main HEAD; echo "<task-failed>$RALPH_TASK_ID</task-failed>"\n'
+    )
+    together.git("commit", "-qam", "agent")
+    before = together.git("rev-parse", "main")
+    (task,) = together.add("A")
+
+    together.ralph("run", "--parallel", "2", "--max-iterations", "1", "--gate", "false", "--", "sh", "agent.sh")
+
+    assert together.git("rev-parse", "main") == before
+    assert together.changes() == ""
+    assert "main was moved to" in together.log(task)
+    assert together.git("show", f"ralph/{task.id}:bad.txt") == "bad\n"
+
+
 def test_a_worktree_that_points_to_another_repository_is_put_right(together: Together, place: Place) -> None:
     way = (
         "git init -q $PLACE/other; git -C $PLACE/other config filter.evil.clean $EVIL;"
@@ -277,6 +294,42 @@ def test_a_repository_without_programs_costs_no_command(tmp_path: Path, monkeypa
     for _ in range(3):
         run_git(tmp_path, "status")
     assert len(commands) == 4
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize("way", WAYS)
+def test_while_a_session_works_git_does_not_run_what_it_configures(tmp_path: Path, place: Place, way: str) -> None:
+    root = tmp_path / "repository"
+    root.mkdir()
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    run_git(root, "init", "-q", "-b", "main")
+    for branch in ("main", "other"):
+        run_git(root, "checkout", "-q", "-B", branch)
+        (root / "a.txt").write_text(f"{branch}\ntwo\nthree\n")
+        run_git(root, "add", "-A")
+        run_git(root, *who, "commit", "-qm", branch)
+    run_git(root, "checkout", "-q", "main")
+    (root / "a.txt").write_text("main\ntwo\nthree\nfour\n")
+    run_git(root, *who, "commit", "-qam", "four")
+    subprocess.run(["sh", "-c", place.script(WAYS[way], "true")], cwd=root, check=True, input=b"")
+
+    for words in (
+        ("status", "--porcelain"),
+        ("add", "-A"),
+        ("commit", "-qm", "evil"),
+        ("merge-tree", "--write-tree", "main", "other"),
+        ("merge", "-q", "--no-edit", "other"),
+        ("diff", "--name-only", "HEAD~1", "HEAD"),
+        ("diff", "--cached", "--quiet"),
+        ("log", "--no-show-signature", "--name-only"),
+        ("worktree", "add", "-q", "--detach", str(tmp_path / "tree"), "main"),
+        ("reset", "-q", "--hard"),
+        ("ls-files", "--others"),
+    ):
+        run_git(root, *who, "-c", "commit.gpgSign=false", *words)
+
+    assert (tmp_path / "tree/a.txt").exists()
+    assert_nothing_runs(place)
 
 
 @pytest.mark.storeless

@@ -244,6 +244,8 @@ class AttemptRunner:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
+        if self._worktree and self._context.branches:
+            self._notice(self._context.branches.undo_base_move(self._worktree))
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
@@ -292,8 +294,13 @@ class AttemptRunner:
     def _report_changes(self, changes: Sequence[UndoneChange]) -> None:
         """Report settings of git that were changed and put back."""
         for change in changes:
-            self._notices.append(change.message)
-            self._emit(progress_event("warning", message=change.message))
+            self._notice(change.message)
+
+    def _notice(self, message: str) -> None:
+        """Warn of something that a session did outside of its task, if there is anything to say."""
+        if message:
+            self._notices.append(message)
+            self._emit(progress_event("warning", message=message))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
         """Remove a request for an unknown model from the sigils and report it."""

@@ -16,7 +16,8 @@ import pytest
 from ralph.core.errors import WorktreeError
 from ralph.core.git import run_git
 from ralph.loop.git import repository
-from ralph.loop.git.branches import MergeResult, TaskBranches, branch_suffix
+from ralph.loop.git.base_branch import MergeResult
+from ralph.loop.git.branches import TaskBranches, branch_suffix
 from ralph.loop.git.repository import Repository
 from ralph.workspace import find_root, init_project
 

@@ -37,6 +37,8 @@ class TaskWorktree:
     """Files with conflict markers from merging the base branch."""
     start_commit: str = ""
     """Commit it was created from; empty when it holds earlier work."""
+    base_commit: str = ""
+    """Head of the base branch when the attempt began."""
 
 
 @record
