@@ -47,13 +47,14 @@ from ralph.memory.freshness import record_file_marks
 from ralph.store.explained import DoneWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ralph.core.records import AttemptResult, HeldChange, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.git.settings import UndoneChange
     from ralph.loop.hats import HatMove
     from ralph.loop.prepare import PreparedAttempt
     from ralph.loop.progress import EventHandler
@@ -86,6 +87,8 @@ class AttemptRunner:
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
+        self._notices: list[str] = []
+        """Lines for the log of the task."""
         self.was_asked = False
         """Whether a person was asked for feedback."""
         self.is_agent_missing = False
@@ -224,6 +227,7 @@ class AttemptRunner:
             self._emit,
             self._has_lost_claim,
             self._call_agent,
+            self._report_changes,
         )
 
     def _unfinished_change(self, result: AttemptResult) -> HeldChange | None:
@@ -266,6 +270,8 @@ class AttemptRunner:
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
         self._revert_unexplained(watch)
+        if self._worktree and self._context.branches:
+            self._notice(self._context.branches.undo_base_move(self._worktree))
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
@@ -318,7 +324,12 @@ class AttemptRunner:
             read_only=read_only,
         )
         self._store.database.release_connection()  # an agent takes minutes: free the connection for others
-        reply = self._context.agent.work(prompt, session)
+        if read_only:  # changes to git's settings count against a review, and are undone there
+            reply = self._context.agent.work(prompt, session)
+        else:
+            with self._context.git_settings.protect(directory) as changes:
+                reply = self._context.agent.work(prompt, session)
+            self._report_changes(changes)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
             passed = allowed_environment(agent=self._context.agent.name, variable_names=agent.environment)
             output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
@@ -327,6 +338,17 @@ class AttemptRunner:
             reply = replace(reply, detail=self._why_stopped())
         cost = session_cost(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
+
+    def _report_changes(self, changes: Sequence[UndoneChange]) -> None:
+        """Report settings of git that were changed and put back."""
+        for change in changes:
+            self._notice(change.message)
+
+    def _notice(self, message: str) -> None:
+        """Warn of something that a session did outside of its task, if there is anything to say."""
+        if message:
+            self._notices.append(message)
+            self._emit(progress_event("warning", message=message))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
         """Remove a request for an unknown model from the sigils and report it."""
@@ -368,6 +390,7 @@ class AttemptRunner:
             merge_problem=merge_problem,
             feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
             shown_memories=shown_memory_text(prompt) if prompt else "",
+            notices=self._notices,
         )
 
     def _ask_feedback(self) -> str:

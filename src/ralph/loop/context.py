@@ -11,6 +11,7 @@ from ralph.core.files import disk_problem
 from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
 from ralph.loop.environment import missing_variables, missing_variables_hint
+from ralph.loop.git.settings import GitSettings
 from ralph.loop.integrity.check import InstalledPackages, RunBase
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
@@ -84,6 +85,7 @@ class RunContext:
         self.base = _open_base(config, root) if branches is None else None
         """State of the directory before the run, in which one task after another works; None with worktrees."""
         self.installed = InstalledPackages(root)
+        self.git_settings = GitSettings(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""

@@ -26,6 +26,8 @@ from ralph.memory.lifecycle.fingerprint import EchoDetector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task, TaskStatus, VerificationResult
     from ralph.loop.hats import HatMove
     from ralph.loop.outcome import AttemptJudgment, MergeProblem, OutcomeContext
@@ -57,10 +59,12 @@ def capture_attempt(
     merge_problem: MergeProblem | None = None,
     feedback: str = "",
     shown_memories: str = "",
+    notices: Sequence[str] = (),
 ) -> AttemptResult:
     """Return the result of an attempt, ready to be settled.
 
-    `feedback` comes from the person who interrupted it; `shown_memories` is the memory text of the prompt.
+    `feedback` comes from the person who interrupted it; `shown_memories` is the memory text of the prompt; `notices`
+    are lines for the log of the task.
     """
     plans = attempt.hat == "planner"
     judgment = judge_attempt(
@@ -109,7 +113,11 @@ def capture_attempt(
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
         and judgment.category not in ("not_merged", "not_verified", "protected_files"),
-        log=(_log_line(ended, after.status), *(f"Ignored: {problem}" for problem in problems), *verdict.left_out),
+        log=(
+            _log_line(ended, after.status),
+            *(f"Ignored: {problem}" for problem in problems),
+            *map(sanitize, (*verdict.left_out, *notices)),
+        ),
         ignored_sigils=problems,
     )
 

@@ -28,7 +28,7 @@ from ralph.loop.review import build_review_prompt, is_passing_answer, judge_revi
 from ralph.loop.strategy import strongest_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Protocol
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ralph.loop.context import RunContext
     from ralph.loop.git.branches import TaskBranches
     from ralph.loop.git.commits import CommittedWork, TaskWorktree
+    from ralph.loop.git.settings import UndoneChange
     from ralph.loop.hats import HatMove
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
@@ -76,7 +77,9 @@ class WorkVerifier:
         emit: EventHandler,
         has_lost_claim: Callable[[], bool],
         call_agent: AgentCaller,
+        report_changes: Callable[[Sequence[UndoneChange]], None],
     ) -> None:
+        """`report_changes` is told of settings of git that gates changed."""
         self.worktree = worktree
         """Worktree of the task; None in a serial run and once its work is merged."""
         self._context = run_context
@@ -87,6 +90,7 @@ class WorkVerifier:
         self._emit = emit
         self._has_lost_claim = has_lost_claim
         self._call_agent = call_agent
+        self._report_changes = report_changes
 
     def verify(
         self, reply: AgentReply, sigils: Sigils, move: HatMove
@@ -141,14 +145,17 @@ class WorkVerifier:
         environment = gate_environment(self._config, session_variables(self._config, self._task.id, self._attempt))
         if work.commit and (paths := editable_install_paths(work.directory, self._context.root)):
             environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
-        verdict = run_gates(
-            execution.gates if execution.verify else (),
-            work.directory,
-            execution.gate_seconds or NO_LIMIT,
-            environment,
-            self._should_stop,
-            lambda command, result: self._emit(progress.gate_event(command, result)),
-        )
+        # Gates run code that an agent wrote.
+        with self._context.git_settings.protect(work.directory) as changes:
+            verdict = run_gates(
+                execution.gates if execution.verify else (),
+                work.directory,
+                execution.gate_seconds or NO_LIMIT,
+                environment,
+                self._should_stop,
+                lambda command, result: self._emit(progress.gate_event(command, result)),
+            )
+        self._report_changes(changes)
         for gate in verdict.gates:
             if not gate.passed:
                 self._context.warn_missing_variables(f"{gate.command}\n{gate.output}", environment, self._emit)
@@ -166,7 +173,7 @@ class WorkVerifier:
         model = self._review_model() if self._context.agent.accepts_model else None
         # Changes must not be reverted where another run works in the same directory.
         is_ours = self.worktree is not None or self._context.is_only_run
-        with ReadOnlyWorktree(work.directory, reverts=is_ours) as frozen:
+        with ReadOnlyWorktree(work.directory, self._context.git_settings, reverts=is_ours) as frozen:
             seconds = self._config.agent.seconds or NO_LIMIT
             answer = self._call_agent(prompt, model, seconds, work.directory, read_only=True)
         answer_sigils = parse_sigils(strip_echo(answer.text, prompt))

@@ -14,6 +14,7 @@ from ralph.core.errors import WorktreeError
 from ralph.core.records import record
 from ralph.loop.git.commits import CommittedWork, MergeRefusedError, TaskWorktree, is_inside, name_few
 from ralph.loop.git.repository import StopRequestedError, full_ref, git_error, operation_in_progress
+from ralph.loop.git.worktrees import made_commits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +73,20 @@ class BaseBranch:
         if worktree.branch not in refs:
             raise MergeRefusedError(f"The branch {worktree.branch} no longer exists.")
         return refs[self.name], refs[worktree.branch]
+
+    def undo_move(self, worktree: TaskWorktree) -> str:
+        """Move this branch back if a session has moved it to a commit of its own; return what happened."""
+        made = made_commits(worktree.root)
+        current = self._repository.find_branches(self.name).get(self.name) if made else None
+        if current is None or current.commit == worktree.base_commit or current.commit not in made:
+            return ""
+        ran = self._repository.try_git(
+            self._repository.top, "rev-parse", "-q", "--verify", f"{full_ref(self.name)}@{{1}}"
+        )
+        before = ran.stdout.strip() if ran.ok else worktree.base_commit
+        updating = ("update-ref", "-m", "ralph: moved back", full_ref(self.name), before, current.commit)
+        self._repository.run_git_checked(self._repository.top, *updating)
+        return f"{self.name} was moved to {current.commit[:12]} during a session and is back at {before[:12]}."
 
     def catch_up(self, worktree: TaskWorktree, base: BranchRef, work: BranchRef) -> CommittedWork:
         """Merge this branch into a worktree, if it lacks anything; raise MergeRefusedError if they conflict."""

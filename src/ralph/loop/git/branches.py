@@ -114,14 +114,15 @@ class TaskBranches:
         if self.base not in refs:
             message = f"The branch {self.base} no longer exists, so there is nothing to start from."
             raise WorktreeError(message, code="base-branch-missing")
+        base_commit, message = refs[self.base].commit, _commit_message(title, task_id)
         try:
             if self._is_worktree(top):
                 if branch not in refs:
-                    self._restore_branch(top, branch, refs[self.base].commit)
-                return self._continue_work(
-                    self._worktree_at(top, branch, is_new=False), _commit_message(title, task_id)
-                )
-            return self._create_worktree(top, branch, refs, _commit_message(title, task_id))
+                    self._restore_branch(top, branch, base_commit)
+                worktree = self._continue_work(self._worktree_at(top, branch, is_new=False), message)
+            else:
+                worktree = self._create_worktree(top, branch, refs, message)
+            return replace(worktree, base_commit=base_commit)
         except OSError as error:
             raise WorktreeError(
                 f"Could not create {top}: {error.strerror}: {error.filename}.", code="worktree-not-created"
@@ -221,6 +222,13 @@ class TaskBranches:
         sources = (self._repository.top / self._repository.prefix, worktree.directory)
         with clean_checkout(self._repository, top, work.commit, sources, reuse) as directory:
             yield directory
+
+    def undo_base_move(self, worktree: TaskWorktree) -> str:
+        """Move the base branch back if a session has moved it to a commit of its own; return what happened."""
+        try:
+            return self._base.undo_move(worktree)
+        except WorktreeError as error:
+            return str(error)
 
     def has_base(self) -> bool:
         """Return whether the base branch still exists."""
