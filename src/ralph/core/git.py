@@ -104,7 +104,7 @@ def run_git(
     """
     variables = {**_inherited_variables(), **(environment or {})}
     _add_settings(variables, _overriding_settings(directory))
-    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables)
+    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables, errors)
 
 
 def _inherited_variables() -> dict[str, str]:
@@ -114,7 +114,11 @@ def _inherited_variables() -> dict[str, str]:
 
 
 def _run(
-    directory: Path | str, arguments: Sequence[str], timeout_seconds: float, variables: dict[str, str]
+    directory: Path | str,
+    arguments: Sequence[str],
+    timeout_seconds: float,
+    variables: dict[str, str],
+    errors: str = "replace",
 ) -> GitResult:
     try:
         with process_start_lock:
