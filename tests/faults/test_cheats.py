@@ -9,7 +9,7 @@ from tests.faults.cheat_corpus import cheats
 from tests.faults.cheats import is_caught, try_cheat, try_honest, wilson
 from tests.faults.honest import honest_changes
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.storeless]
+pytestmark = pytest.mark.sqlite
 
 CHEATS = {one.name: one for one in cheats()}
 HONEST = {one.name: one for one in honest_changes()}
