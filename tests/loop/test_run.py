@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, SessionOptions
+from ralph.core.actor import PERSON
 from ralph.core.config import AgentConfig, Config, ExecutionConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, Task, TaskStatus, replace
 from ralph.loop.options import RunEnding, RunOptions, RunSummary
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
+from ralph.loop.tasks import TaskService
 from ralph.project import Project
 from tests.make import ScriptedAgent, a_memory, begin, claim_task, remember
 
@@ -395,7 +397,7 @@ def test_a_session_ends_when_its_claim_is_lost(watched: Watched) -> None:
 
     def taken_away(prompt: str, session: SessionOptions) -> str:
         other = watched.project.store.reopen()
-        other.tasks.set_status(task.id, TaskStatus.DONE, tuple(TaskStatus))
+        TaskService(other, watched.project.config, PERSON).done(task.id)
         other.close()
         deadline = time.monotonic() + 60
         while not session.should_stop() and time.monotonic() < deadline:
