@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.store import Store
+    from ralph.store.database import Row
 
 MEMORIES_PATH = ".agent/memories.md"
 OLD_MEMORIES_PATH = ".ralph/agent/memories.md"
@@ -79,6 +80,10 @@ class SyncedFiles:
         """Return whether a file or the store has changed since the last sync."""
         return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
 
+    def has_edits(self) -> bool:
+        """Return whether a file has changed since the last sync, or could not be written by it."""
+        return self.fingerprint() != self._last_sync[1]
+
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
         return _fingerprint(self._stats())
@@ -94,6 +99,14 @@ class SyncedFiles:
     def is_restored(self) -> bool:
         """Return whether the store was restored from a backup, which makes it win over the files."""
         return self._last_sync[1] == RESTORED_MARK
+
+    def is_as_synced(self) -> bool:
+        """Return whether there are files, all as the last sync left them."""
+        return self._last_sync[1] != "" and not self.has_edits()
+
+    def changed_memories(self, limit: int) -> list[Row]:
+        """Return up to `limit` memories that have changed since the last sync, oldest first."""
+        return self.sync_state.changed_memories(self._last_sync[0], limit)
 
     def is_unchanged(self, kinds: Sequence[str], folder: str) -> bool:
         """Return whether no memory of these kinds and no file in this folder has changed since the last sync."""
