@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_ADDITIONS = 200
 """Number of changed memories from which a full sync is not slower."""
-_HEADING = re.compile(r"^#{1,3}(?:[ \t].*)?\n?$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,3}(?:[ \t].*)?$", re.MULTILINE)
 
 
 def write_additions(disk: SyncedFiles) -> int | None:
@@ -77,19 +77,21 @@ def _write(disk: SyncedFiles, added: Sequence[Row]) -> bool:
 
 def insert_entries(text: str, entries: Sequence[MarkdownEntry]) -> str | None:
     """Return the text with new entries of one kind, or None if their place cannot be found without parsing the text."""
-    heading = f"\n## {SECTION_HEADINGS[entries[0].kind]}\n"
-    start = text.find(heading) + 1
-    if not start or "\r" in text or any(f"### {entry.id}" in text for entry in entries):
+    heading = f"## {SECTION_HEADINGS[entries[0].kind]}\n"
+    start = 0 if text.startswith(heading) else text.find(f"\n{heading}") + 1 or -1
+    if start < 0 or "\r" in text or any(f"### {entry.id}" in text for entry in entries):
         return None
     if _may_be_code(text[:start]):
         return None
-    # Everything that decides about the place: the section up to and including the next heading.
-    following = _HEADING.search(text, start + len(heading) - 1)
-    end = following.end() if following else len(text)
+    # What decides about the place is the introduction of the section, up to the next heading.
+    following = _HEADING.search(text, start + len(heading))
+    end = following.start() if following else len(text)
     section = text[start:end]
     if _may_be_code(section):
         return None
-    return text[:start] + edit_document(section, put=entries) + text[end:]
+    next_heading = "#\n" if following else ""
+    edited = edit_document(section + next_heading, put=entries)
+    return text[:start] + edited.removesuffix(next_heading) + text[end:]
 
 
 def _may_be_code(text: str) -> bool:
