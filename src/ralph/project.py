@@ -209,7 +209,7 @@ class SyncBracket:
         self._project = project
 
     def __enter__(self) -> Project:
-        self._project.files.sync()
+        self._project.files.sync(only_edits=True)
         return self._project
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -222,7 +222,7 @@ class SyncedProject(Project):
 
     def __enter__(self) -> Self:
         try:
-            self.files.sync()
+            self.files.sync(only_edits=True)
         except BaseException:
             self.close()
             raise

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_entries(action: Adder) -> None:
-    sub = action("add", "memory_entries.add", "Add a memory")
+    sub = action("add", "memory_add.add", "Add a memory")
     sub.add_argument("words", nargs="?", metavar="CONTENT", help="text of the memory; - reads standard input")
     sub.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
     sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(MEMORY_KINDS)} (default: pattern)")

@@ -32,16 +32,19 @@ class MemoryFiles:
         self._checked: tuple[object, list[str]] | None = None
         """Problems found by `check`, with the version of the files and memories they were found in."""
 
-    def sync(self) -> None:
-        """Import changes people made to the files, and memories shared by other projects; then update the files."""
+    def sync(self, *, only_edits: bool = False) -> None:
+        """Import changes people made to the files, and memories shared by other projects; then update the files.
+
+        With `only_edits`, files that nobody has changed are left as they are.
+        """
         if self.is_paused:
             return
         try:
-            self._sync()
+            self._sync(only_edits)
         except StoreNotWritableError as error:  # reading still works, and the files are written later
             self._add_problem(str(error))
 
-    def _sync(self) -> None:
+    def _sync(self, only_edits: bool) -> None:
         if self._config.memories.shared:
             from ralph.store.shared import SharedMemories
 
@@ -52,7 +55,7 @@ class MemoryFiles:
         if self._config.memories.files:
             from ralph.formats.sync import sync
 
-            outcome = sync(self._store, self._root)
+            outcome = sync(self._store, self._root, only_edits=only_edits)
             for problem in outcome.problems:
                 self._add_problem(problem)
             self.is_unwritten = outcome.has_unwritten

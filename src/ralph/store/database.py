@@ -195,11 +195,11 @@ def checksum(row: Mapping[str, Any]) -> str:
 
 
 def _digest(values: Mapping[str, Any]) -> str:
-    import hashlib
+    from ralph.core.hashing import sha256_hex
 
     # 1 and 1.0 have to be equal: which one is read back depends on the column type.
     plain = {name: float(value) if value.__class__ is int else value for name, value in values.items()}
-    return hashlib.sha256(_encode(plain).encode()).hexdigest()
+    return sha256_hex(_encode(plain).encode())
 
 
 def matches_checksum(row: Row) -> bool:

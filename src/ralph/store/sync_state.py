@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralph.store.database import ProjectScope
+    from ralph.store.database import ProjectScope, Row
 
 WORKING_COPY_PREFIX = "w-"
 """Prefix of the names of working copies."""
@@ -68,7 +68,7 @@ class SyncState:
         rows = self._scope.query(
             f"""
             SELECT 1 FROM memory_events AS e JOIN memory AS m ON m.project_id = e.project_id AND m.id = e.memory_id
-            WHERE e.project_id = :project_id AND e.seq > :since AND (
+            WHERE (e.project_id = :project_id) = TRUE AND e.seq > :since AND (
                 m.kind IN ({", ".join(f":{name}" for name in kind_values)})
                 OR EXISTS (SELECT 1 FROM synced_entries AS s WHERE s.project_id = e.project_id AND s.place = :place
                     AND s.memory_id = e.memory_id AND s.path LIKE :folder)
@@ -80,6 +80,41 @@ class SyncState:
             **kind_values,
         )
         return bool(rows)
+
+    def changed_memories(self, since: int, limit: int) -> list[Row]:
+        """Return up to `limit` memories with events after `since`; `is_new` are those without earlier ones."""
+        # `= TRUE` keeps SQLite from using the index on the project, which would read all events.
+        return self._scope.query(
+            """
+            SELECT m.id, m.kind, m.state, m.body, m.tags, m.created_at, NOT EXISTS (
+                SELECT 1 FROM memory_events AS o
+                WHERE o.project_id = m.project_id AND o.memory_id = m.id AND o.seq <= :since
+            ) AS is_new
+            FROM memory AS m
+            WHERE m.project_id = :project_id AND m.id IN (
+                SELECT e.memory_id FROM memory_events AS e
+                WHERE (e.project_id = :project_id) = TRUE AND e.seq > :since
+            ) ORDER BY m.seq LIMIT :limit
+            """,
+            since=since,
+            limit=limit,
+        )
+
+    def entries_of(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return path and synced text of memories that are in a file, by id."""
+        if not ids:
+            return {}
+        names = {f"id{n}": id for n, id in enumerate(ids)}
+        rows = self._scope.query(
+            f"""
+            SELECT memory_id, path, agreed FROM synced_entries
+            WHERE project_id = :project_id AND place = :place
+                AND memory_id IN ({", ".join(f":{name}" for name in names)})
+            """,
+            place=self._place,
+            **names,
+        )
+        return {row["memory_id"]: (row["path"], row["agreed"]) for row in rows}
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Return size and modification time in nanoseconds of synced files, by path."""

@@ -61,27 +61,40 @@ def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
     }
 
 
-def sync(store: Store, root: Path | str) -> SyncResult:
-    """Sync the files of a working copy with the store; problems are returned, never raised."""
+def sync(store: Store, root: Path | str, *, only_edits: bool = False) -> SyncResult:
+    """Sync the files of a working copy with the store; problems are returned, never raised.
+
+    With `only_edits`, nothing is done unless the files have changed: what the files lack is left to a later sync.
+    """
     disk = SyncedFiles(store, root, working_copy_id(store, root))
-    if not disk.is_stale():
+    if not (disk.has_edits() if only_edits else disk.is_stale()):
         return SyncResult()
+    # The transaction also keeps other Ralph processes from writing the files.
+    with store.transaction():
+        disk = SyncedFiles(store, root, working_copy_id(store, root))
+        if not disk.is_stale():
+            return SyncResult()  # another process has synced them while this one waited
+        from ralph.formats.sync.additions import write_additions
+
+        added = write_additions(disk)
+        return _full_sync(store, disk) if added is None else SyncResult(written=added)
+
+
+def _full_sync(store: Store, disk: SyncedFiles) -> SyncResult:
     from ralph.formats.sync.knowledge_folder import KnowledgeFolderSync
     from ralph.formats.sync.memories_file import MemoriesFileSync
 
     change = ChangeInfo(who="file", why="", id=change_id())
     done: list[FileSync] = []
-    # The transaction also keeps other Ralph processes from writing the files.
-    with store.transaction():
-        for _ in range(MAX_PASSES):
-            before = store.memories.history.last_event_seq()
-            targets = [target(store, disk, change) for target in (MemoriesFileSync, KnowledgeFolderSync)]
-            for target in targets:
-                target.sync()
-            done += targets
-            if store.memories.history.last_event_seq() == before:
-                break  # otherwise an edit in one file may have moved a memory to the other
-        disk.finish()
+    for _ in range(MAX_PASSES):
+        before = store.memories.history.last_event_seq()
+        targets = [target(store, disk, change) for target in (MemoriesFileSync, KnowledgeFolderSync)]
+        for target in targets:
+            target.sync()
+        done += targets
+        if store.memories.history.last_event_seq() == before:
+            break  # otherwise an edit in one file may have moved a memory to the other
+    disk.finish()
     return SyncResult(
         imported_count=sum(target.imported_count for target in done),
         written=sum(target.written for target in done),

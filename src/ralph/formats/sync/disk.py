@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.store import Store
+    from ralph.store.database import Row
 
 MEMORIES_PATH = ".agent/memories.md"
 OLD_MEMORIES_PATH = ".ralph/agent/memories.md"
@@ -79,21 +80,26 @@ class SyncedFiles:
         """Return whether a file or the store has changed since the last sync."""
         return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
 
+    def has_edits(self) -> bool:
+        """Return whether a file has changed since the last sync, or could not be written by it."""
+        return self.fingerprint() != self._last_sync[1]
+
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
         return _fingerprint(self._stats())
 
     @property
-    def root(self) -> Path:
-        """The directory of the working copy."""
-        from pathlib import Path  # slow to import, and not needed if nothing has changed
-
-        return Path(self._root)
-
-    @property
     def is_restored(self) -> bool:
         """Return whether the store was restored from a backup, which makes it win over the files."""
         return self._last_sync[1] == RESTORED_MARK
+
+    def is_as_synced(self) -> bool:
+        """Return whether there are files, all as the last sync left them."""
+        return self._last_sync[1] != "" and not self.has_edits()
+
+    def changed_memories(self, limit: int) -> list[Row]:
+        """Return up to `limit` memories that have changed since the last sync, oldest first."""
+        return self.sync_state.changed_memories(self._last_sync[0], limit)
 
     def is_unchanged(self, kinds: Sequence[str], folder: str) -> bool:
         """Return whether no memory of these kinds and no file in this folder has changed since the last sync."""
@@ -119,7 +125,7 @@ class SyncedFiles:
     def knowledge_paths(self) -> list[str]:
         """Return the relative paths of the knowledge files, sorted."""
         try:
-            names = sorted(path.name for path in (self.root / KNOWLEDGE_DIR).iterdir())
+            names = sorted(os.listdir(f"{self._root}/{KNOWLEDGE_DIR}"))  # noqa: PTH208
         except OSError:
             return []
         return [KNOWLEDGE_DIR + name for name in names if name.endswith(".md") and not name.startswith(".")]
@@ -136,12 +142,12 @@ class SyncedFiles:
 
     def read(self, path: str) -> FileContent | None:
         """Read a file; return None if it does not exist."""
-        check_inside_project(self.root, path)
+        check_inside_project(self._root, path)
         deadline = time.monotonic() + WRITE_WAIT_SECONDS
         while (stat := self._stat(path)) is not None:
             is_late = time.monotonic() > deadline
             if is_late or not 0 <= time.time_ns() - stat[1] < TIMESTAMP_RESOLUTION_NS:
-                text = read_text_bytes(self.root, path).decode("utf-8", "surrogateescape")
+                text = read_text_bytes(self._root, path).decode("utf-8", "surrogateescape")
                 # Editors that save in place leave a partial file for a moment.
                 if self._stat(path) == stat and not is_being_written(f"{self._root}/{path}"):
                     return FileContent(path=path, text=text, stat=stat)
@@ -153,12 +159,12 @@ class SyncedFiles:
 
     def write(self, path: str, text: str, seen: FileContent | None, *, is_durable: bool = True) -> FileContent | None:
         """Replace a file; return None if it no longer is as it was seen."""
-        check_inside_project(self.root, path)
+        check_inside_project(self._root, path)
         content = text.encode("utf-8", "surrogateescape")
         # Backdated, so that even an immediate save by somebody else gets another timestamp.
         changed_ns = time.time_ns() - 2 * TIMESTAMP_RESOLUTION_NS
         try:
-            full_path = self.root.joinpath(os.path.realpath(self.root / path))
+            full_path = os.path.realpath(f"{self._root}/{path}")
             if not replace_if_unchanged(
                 full_path, content, seen.stat if seen else None, modified_ns=changed_ns, is_durable=is_durable
             ):
@@ -170,9 +176,9 @@ class SyncedFiles:
 
     def delete(self, path: str, seen: FileContent) -> bool:
         """Delete a file and return True, unless it no longer is as it was seen."""
-        check_inside_project(self.root, path)
+        check_inside_project(self._root, path)
         try:
-            return remove_if_unchanged(self.root / path, seen.stat)
+            return remove_if_unchanged(f"{self._root}/{path}", seen.stat)
         except OSError as error:
             self.has_unwritten = True
             raise UnusableFileError(f"Cannot delete {path}: {error.strerror}.") from error
@@ -199,21 +205,22 @@ class SyncedFiles:
         return found.st_size, found.st_mtime_ns
 
 
-def read_bytes(root: Path, path: str) -> bytes:
+def read_bytes(root: Path | str, path: str) -> bytes:
     """Return the bytes of a synced file; raise `UnusableFileError` if it must not be read."""
     check_inside_project(root, path)
-    full_path = root / path
+    full_path = f"{root}/{path}"
     try:
-        if not full_path.is_file() or full_path.stat().st_size > MAX_SYNCED_BYTES:
+        if not os.path.isfile(full_path) or os.stat(full_path).st_size > MAX_SYNCED_BYTES:  # noqa: PTH113, PTH116
             raise UnusableFileError(
                 f"{path} is not a regular file of at most {MAX_SYNCED_BYTES // 1024 // 1024} MB; it is not synced."
             )
-        return full_path.read_bytes()
+        with open(full_path, "rb") as file:  # noqa: PTH123
+            return file.read()
     except OSError as error:
         raise UnusableFileError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def read_text_bytes(root: Path, path: str) -> bytes:
+def read_text_bytes(root: Path | str, path: str) -> bytes:
     """Return the bytes of a synced text file; raise `UnusableFileError` if it must not be read."""
     content = read_bytes(root, path)
     if b"\0" in content:
@@ -221,14 +228,15 @@ def read_text_bytes(root: Path, path: str) -> bytes:
     return content
 
 
-def check_inside_project(root: Path, path: str) -> None:
+def check_inside_project(root: Path | str, path: str) -> None:
     """Raise `UnusableFileError` for symlinks to the database or to files outside the project.
 
     Closing any file handle of the SQLite database would release the locks of this process on it.
     """
-    if not is_inside(root / path, root):
+    full_path = f"{root}/{path}"
+    if not is_inside(full_path, root):
         raise UnusableFileError(f"{path} is a symlink that points outside the project; it is not synced.")
-    if "/.ralph/ralph.db" in os.path.realpath(root / path):
+    if "/.ralph/ralph.db" in os.path.realpath(full_path):
         raise UnusableFileError(f"{path} is a symlink to the database; it is not synced.")
 
 

@@ -11,6 +11,7 @@ from ralph.formats.imported import InvalidEntryError, parse_timestamp
 from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
 from ralph.formats.memories_md import clean_tags, edit_document, header_id
 from ralph.formats.sync.disk import UnusableFileError
+from ralph.formats.sync.entries import comparable_row, encode, encode_fields, row_entry, strip_lines
 from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
 from ralph.store.memories import ChangeInfo
@@ -18,13 +19,11 @@ from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from ralph.formats.memories_document import MemoriesDocument
     from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
-    from ralph.store.database import Row
 
 MAX_WRITE_ATTEMPTS = 5
 """Number of attempts to write the file while others keep changing it."""
@@ -126,7 +125,7 @@ class MemoriesFileSync(FileSync):
             entry, row = entries.get(key), known.get(key)
             id, base = bases.get(key, (row["id"] if row else key, None))
             file_text = _comparable(entry, base) if entry else None
-            store_text = _comparable_row(row) if row else None
+            store_text = comparable_row(row) if row else None
             is_new = entry is not None and row is None and base is None
             known_before = self._memories.find_by_id(id) if is_new else None
             action, is_conflict = decide_sync(
@@ -150,7 +149,7 @@ class MemoriesFileSync(FileSync):
             elif action is SyncAction.DELETE:
                 self._delete(id, self._path, f"removed from {self._path}")
             elif action is SyncAction.EXPORT and row is not None:
-                put.append(_entry(row))
+                put.append(row_entry(row))
             elif action is SyncAction.REMOVE:
                 remove.append(key)
             if action in (SyncAction.IMPORT, SyncAction.DELETE):
@@ -194,7 +193,7 @@ class MemoriesFileSync(FileSync):
             for entry in (*theirs, *ours[:1]):
                 known = self._memories.find_by_id(id)
                 if known is None or (
-                    _encode_fields(known.kind, known.content, known.tags) != _comparable(entry)
+                    encode_fields(known.kind, known.content, known.tags) != _comparable(entry)
                     and not self._is_in_history(id, entry, entry in ours)
                 ):
                     self._import(id, entry, is_conflict=True)
@@ -209,42 +208,13 @@ class MemoriesFileSync(FileSync):
 
 def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:
     """Return an entry in a form that can be compared; an unchanged one is not cleaned again."""
-    if base is not None and _encode([entry.kind, entry.body, list(entry.tags)]) == base:
+    if base is not None and encode([entry.kind, entry.body, list(entry.tags)]) == base:
         return base
-    return _encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
-
-
-def _comparable_row(row: Row) -> str:
-    """Return a memory in the form of its entry in the file, for comparison."""
-    return _encode_fields(row["kind"], row["body"], json.loads(row["tags"]))
-
-
-def _encode_fields(kind: str, body: str, tags: Iterable[str]) -> str:
-    """Encode kind, text and tags as they would come back from a file."""
-    return _encode([kind, _strip_lines(body), list(clean_tags(tag.lower() for tag in tags))])
-
-
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-
-
-def _strip_lines(text: str) -> str:
-    if " \n" not in text and "\t\n" not in text:
-        return text.strip()
-    return "\n".join(line.rstrip() for line in text.split("\n")).strip()
-
-
-def _entry(row: Row) -> MarkdownEntry:
-    return MarkdownEntry(
-        id=header_id(row["id"]),
-        kind=row["kind"],
-        body=row["body"],
-        tags=tuple(json.loads(row["tags"])),
-        created=row["created_at"][:10],
-    )
+    return encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
 
 
 def _fields(entry: MarkdownEntry) -> dict[str, Any]:
-    body = _strip_lines(sanitize(entry.body))
+    body = strip_lines(sanitize(entry.body))
     return {
         "kind": entry.kind,
         "title": extract_title(body),
