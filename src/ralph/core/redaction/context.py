@@ -29,7 +29,7 @@ _REFERENCE = (
 _PATH_OR_URL = r"(?i)^(?:[.~]{0,2}/|[a-z]:\\|[a-z+]{2,12}://)"
 _PLACEHOLDER = (
     r"(?i)^(?:change-?me|your[-_].*|x{3,}|\*{3,}|\.{3,}|pass(?:word|wd)?|secret|token|user"
-    r"|(?:example|dummy|placeholder).*)$"
+    r"|(?:example|dummy|placeholder).*|.*(?-i:EXAMPLE(?:KEY)?)|.*x{8}.*|(?:[a-z]{2,6}[-_]){1,2})$"
 )
 _HARMLESS_NAME = (
     r"(?i)(?:file|path|url|uri|name|header|ref|dir|days|length|type|id|field|policy|iterations|timeout|ttl|count|age"
@@ -89,17 +89,17 @@ def _has(value: str, *patterns: str) -> bool:
 # --- context -------------------------------------------------------------------------------
 
 # All patterns are matched against lowercase text. The last matching group is the value.
-_ASSIGNMENT = r"\\{0,3}[\"']?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3}"
+_ASSIGNMENT = r"\\{0,7}[\"']?(?:\[0m)?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3}(?:\[[\d;]{1,5}m)?"
 _SURE_NAME = (
     r"((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}|passphrase|pwd|_pass|token)"
     rf"{_ASSIGNMENT})"
-    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|((?:(?!</)[^\s\"',;]){6,}))"
+    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|((?:(?!</|\[\d)[^\s\"',;]){6,}))"
 )
 _WEAK_NAME = (
     r"(?:[a-z\d][_.-]?key(?:[_-]data)?|credentials?|[a-z]pass|_?auth|\bsig|signature|session(?:[_-]?id)?|sessid|\bsid"
     rf"|csrf\w{{0,10}}){_ASSIGNMENT}\\{{0,3}}[\"'`]?([^\s\"'`,;\\&<>]{{12,}})"
 )
-_PUBLIC_NAME = r"(?:public|primary|foreign|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
+_PUBLIC_NAME = r"(?:public|primary|foreign|websocket|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
 _TEST_OUTPUT = r"(?:[-=]{3}|tests?|checks?)\s{1,2}$"
 _PROSE = (
     r"(?:(pass(?:word|phrase|code|wd)s?|pwd?|pass)|api[ _-]?key|secret|token|[_-]key|credentials)"
@@ -108,11 +108,12 @@ _PROSE = (
 )
 _PAIR = (
     r"\b(?:(?:login|credentials?|creds|user(?:name)?|account)[\"']?\s{0,2}(?:is|:|=)\s{0,2}[\w.@-]{1,40}\s{0,2}[:/]"
+    r"|(?:log ?in|sign in|logged in) (?:with|as|using) [\w.@-]{1,40}\s{0,2}[:/]"
     r"|(?:admin|root|deploy|administrator|postgres):)\s{0,2}[\"'`]?([^\s\"'`<>,;/]{8,100})"
 )
 _COOKIE = r"=([^;\s\"'\\]{12,})"
 _BASIC = r"authorization\\{0,3}[\"']?\s?[:=]\s?\\{0,3}[\"']?basic ([^\s'\"$<{\\][^\s'\"\\]{7,})"
-_URL_USER = r"://([\w-]{20,200})(?=@)"
+_URL_USER = r"://([\w.+~-]{20,500})(?=@)"
 _COMMAND = (
     r"(?:sshpass\s-p\s?['\"]?|\bmysql\w{0,10}\b[^\n]{0,80}?\s-p['\"]?"
     r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[\s=]['\"]?[^\s:'\"]{1,60}:)([^\s'\"]{6,200})"
@@ -121,7 +122,17 @@ _CRYPT_HASH = (
     r"\$(?:2[abxy]\$\d\d|[156y](?:\$[^\s$]{1,40}){1,2}|argon2\w{1,2}(?:\$[^\s$]{1,60}){1,3})\$([./a-z0-9+]{20,200})"
 )
 _KEY_IN_BASE64 = r"ls0tls1crudjti((?!bdrvju|bqvujm)[a-z0-9+/=]{20,})"
-_PGPASS = r"^\s{0,8}[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*-]{1,60}:(\S{6,200})\s*$"
+_PGPASS = r"(?:^|(?<=\\n)|(?<=[\s\"'+>-]))[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*-]{1,60}:([^\s\"'\\]{6,200})"
+_NETRC = (
+    r"\b(?:machine\s{1,3}[\w.-]{1,100}|default)(?:\s|\\{1,7}[nt]){1,12}login(?:\s|\\{1,7}[nt]){1,12}[^\s\\]{1,100}"
+    r"(?:\s|\\{1,7}[nt]){1,12}password(?:\s|\\{1,7}[nt]){1,12}([^\s\"'\\]{6,300})"
+)
+_QUERY = (
+    r"(?:[?&;]|%3f|%26|\\u0026)(?:api[_-]?|access[_-]?|auth[_-]?|client[_-]?|app[_-]?|private[_-]?|refresh[_-]?|id[_-]?"
+    r"|x-amz-)?(?:key|token|secret|signature|security-token|sig|code|password|passwd|pwd|pass|auth|credential)(?:=|%3d)"
+    r"([^\s\"'`&;#\\<>]{8,500})"
+)
+_KEY_ID = rf"private_?key_?id{_ASSIGNMENT}\\{{0,7}}[\"']?([\da-f]{{40}})"
 _BASE64 = r"(?<![\w+/])([a-z0-9+/]{14,400}={0,2})(?![\w+/])"
 _USER_AND_PASSWORD = rb"[\w.@-]{2,60}:[!-~]{6,200}"
 
@@ -146,6 +157,17 @@ def _is_prose_secret(value: str, match: re.Match[str]) -> bool:
         return False  # the verb, or a test result
     may_be_weak = match[1] and match[2] and match[2] not in ("to", "from")
     return _is_strong(value) or (bool(may_be_weak) and _is_weak(value))
+
+
+def _is_random_or_single_case(value: str) -> bool:
+    """Return whether a value in a URL looks random, also in one case or as a UUID."""
+    if _is_random(value) or compiled_pattern(_UUID).fullmatch(value):
+        return True
+    return len(value) >= 20 and len(re.findall(r"\d+", value)) * 8 >= len(value) and value.isalnum()
+
+
+def _is_netrc_password(value: str, _: re.Match[str]) -> bool:
+    return bool(re.search(r"\d|[a-z][A-Z]|[!@#$%^&*+~?]", value)) and not _is_reference(value)
 
 
 def _is_basic(value: str, _: re.Match[str]) -> bool:
@@ -181,7 +203,13 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
         _is_weakly_named,
     ),
     (("key", "pass", "pw", "secret", "token", "cred"), _PROSE, _is_prose_secret),
-    ((":5432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
+    (
+        ("key=", "token=", "secret=", "sig=", "signature=", "code=", "pass=", "password=", "pwd=", "auth="),
+        _QUERY,
+        lambda value, _: _is_random_or_single_case(value),
+    ),
+    (("private_key_id", "privatekeyid"), _KEY_ID, lambda *_: True),
+    ((":5432:", ":6432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """Lowercase markers that must be in a line before the pattern is tried, the pattern, and a check of the value."""
 CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in markers)
@@ -191,6 +219,8 @@ CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in marke
 def redact_in_context(text: str) -> str:
     """Return the text without secrets identified by names, sentences, commands and headers."""
     text = _redact_matches(text, _SURE_NAME, _is_assigned_secret)
+    if "login" in text and "password" in text:
+        text = _redact_matches(text, _NETRC, _is_netrc_password)
     lowered = _lower(text)
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
