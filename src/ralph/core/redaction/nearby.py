@@ -12,7 +12,7 @@ from ralph.core.text import compiled_pattern
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 BEFORE_CHARACTERS, AFTER_CHARACTERS = 90, 40
 """Distance of a telling word from a value, in characters."""
@@ -22,6 +22,7 @@ MIN_ENTROPY = 3.0
 _RUN = r"(?a)(?<![A-Za-z0-9])[A-Za-z0-9_~+-]{20,300}+(?![A-Za-z0-9])"
 _FORTY = r"(?a)(?<![\w+/=.:@$#-])[A-Za-z0-9+/]{40}(?![\w+/=@-]|\.\w)"
 """Format of an AWS secret."""
+_BASE64 = r"(?a)(?<![\w+/=.-])[A-Za-z0-9+/]{24,100}+={0,2}(?![\w+/])"
 _HEX_OR_UUID = r"(?a)(?<![\w-])(?:[0-9a-f]{32,64}|[0-9A-F]{32,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])"
 
 # All patterns below are matched against lowercase text.
@@ -44,18 +45,33 @@ vultr weaviate workos xai yandex youtube zapier zendesk
 _PROVIDER = rf"(?a)(?<![a-z])(?:{'|'.join(_PROVIDERS.split())}|eleven labs|hugging face|new relic)(?![a-z])"
 _WORD = (
     r"(?a)(?<![a-z])keys?(?![a-z])|[a-z_]key\b|tokens?(?![a-z])|secrets?(?![a-z])|credentials?|\bcreds?\b"
-    r"|passw(?:or)?d|passphrase|\bpat\b|bearer|authoriz|webhook"
+    r"|passw(?:or)?d|passphrase|schlüssel|passwort|contraseña|mot de passe|\bclave\b|\bsenha\b|\bpat\b"
+    r"|bearer|authoriz|webhook"
 )
-_ASSIGNMENT = r"[\\\"'`]{0,9}\s{0,6}(?:is|was|=>?|:|\||→|->)\s{0,8}[\\\"'`(]{0,9}$"
-_ASSIGNED_WORD = (
-    r"(?a)(?:(?:api|access|secret|private|auth|admin|app|service|account)[ _-]?key|token|secret|passw(?:or)?d"
-    rf"|credential|apikey|[ _]pat)s?(?:[ _-]?(?:id|data))?{_ASSIGNMENT}"
+_QUOTES = r":?[\\\"'`*_)\]]{0,9}"
+_OPERATOR = r"\s{0,6}(?:is|was|ist|es|est|=>?|:|\||→|->)\s{0,8}"
+_OPENING = r"[\\\"'`*(]{0,9}"
+_VALUE_KEY = r"[\\\"']{0,5},?\s{1,9}(?:- )?[\\\"']{0,5}(?:value|val|v|default|data)[\\\"']{0,5}\s?[:=]\s?"
+"""Between a name and its value in lists of pairs: `{"name": "API_KEY", "value": "…"}`."""
+_ASSIGNMENT = (
+    rf"{_QUOTES}(?:{_OPERATOR}|:\s?[&']{{0,2}}[a-z]{{3,10}}\s?=\s?|{_VALUE_KEY}|,|:\s?(?:[>|][+-]?)?\s{{1,12}}|:\s?!!str\s"
+    rf"|\s(?:provided|supplied|used|given|found|value|from|to|with)?:?\s?|>){_OPENING}$"
 )
+"""Between the name of a secret and its value, which ends where the value begins."""
+_NAME = (
+    r"(?:(?:api|access|secret|private|auth|admin|app|service|account|signing|master|encryption|deploy)[ _-]?keys?"
+    r"|apikey|tokens?|secrets?|passw(?:or)?d|passphrase|credentials?|[ _]pat|bearer|api-schlüssel)"
+)
+_ASSIGNED_WORD = rf"(?a){_NAME}{_ASSIGNMENT}"
 _PROVIDER_KEY = (
     rf"{_PROVIDER}(?:[ _-](?:api|access|auth|app|devops|ai|cloud|sdk))?"
     r"(?:[ _-](?:key|token|secret|credential|password)s?)?"
 )
-_ASSIGNED_PROVIDER = rf"{_PROVIDER_KEY}(?:{_ASSIGNMENT}|[\\\"'`]{{0,4}}\s{{0,2}}[\\\"'`(]{{0,4}}$)"
+_ASSIGNED_PROVIDER = (
+    rf"{_PROVIDER_KEY}(?<!github)(?<!gitlab)(?<!bitbucket)(?<!docker)(?<!npm)(?<!pypi)"
+    rf"{_QUOTES}(?:{_OPERATOR}|{_VALUE_KEY}|(?<=key)\s|(?<=token)\s|(?<=secret)\s){_OPENING}$"
+)
+"""Name of a provider before its key; what follows a version control system or a registry may be a hash."""
 _PROVIDER_AFTER = rf"\s*(?:<-|←|#|//|\()\s*{_PROVIDER_KEY.replace('(?a)', '')}"
 _HARMLESS_NAME = (
     r"(?a)(?:\bids?|[a-z_-]id|hash|digest|checksum|fingerprint|etag|nonce|commit|revision|version|public[ _-]?key"
@@ -84,7 +100,7 @@ _HARMLESS_TOKEN_PREFIX = r"(?i)sha\d|md5|nonce|blake|h1|v\d|ssh|ripemd|crc|index
 def nearby_spans(text: str, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each random value in the runs with a telling word close to it."""
     for start, end in runs:
-        for pattern, is_secret in ((_RUN, _is_named), (_HEX_OR_UUID, _is_named_hash), (_FORTY, _is_aws_secret)):
+        for pattern, is_secret in _PATTERNS:
             for match in compiled_pattern(pattern).finditer(text, start, end):
                 if is_secret(match):
                     yield match.span()
@@ -103,7 +119,7 @@ def _is_named(match: re.Match[str]) -> bool:
     if mixed:
         around = (before, after)
         return any(compiled_pattern(words).search(part) for part in around for words in (_WORD, _PROVIDER))
-    return _is_assigned(before)
+    return _is_assigned(match)
 
 
 def _is_prefixed(value: str) -> bool:
@@ -115,14 +131,20 @@ def _is_prefixed(value: str) -> bool:
 def _is_named_hash(match: re.Match[str]) -> bool:
     """Return whether a value that may be a hash or an id is assigned to a secret."""
     before, after = _around(match)
-    if not _is_assigned(before) and not compiled_pattern(_PROVIDER_AFTER).match(after):
+    if not _is_assigned(match) and not compiled_pattern(_PROVIDER_AFTER).match(after):
         return False
     is_random = entropy(match[0]) >= MIN_ENTROPY and not is_placeholder(match[0]) and not match[0].isdigit()
     return is_random and not _is_harmless(match[0], before, after)
 
 
-def _is_assigned(before: str) -> bool:
-    return bool(compiled_pattern(_ASSIGNED_WORD).search(before) or compiled_pattern(_ASSIGNED_PROVIDER).search(before))
+def _is_assigned(match: re.Match[str]) -> bool:
+    """Return whether the name of a secret or a provider stands directly before a value, on its line or the last."""
+    before = match.string[max(0, match.start() - BEFORE_CHARACTERS) : match.start()].lower()
+    return any(compiled_pattern(pattern).search(before) for pattern in (_ASSIGNED_WORD, _ASSIGNED_PROVIDER))
+
+
+def _is_assigned_base64(match: re.Match[str]) -> bool:
+    return is_mixed(match[0]) and _is_assigned(match) and not _is_harmless(match[0], *_around(match))
 
 
 def _is_aws_secret(match: re.Match[str]) -> bool:
@@ -131,6 +153,14 @@ def _is_aws_secret(match: re.Match[str]) -> bool:
     inside_block = len(lines) > 1 and compiled_pattern(r"(?a)[\s>+]*[A-Za-z0-9+/]{60,76}").fullmatch(lines[-2])
     before, after = _around(match)
     return is_mixed(match[0]) and not inside_block and not _is_harmless(match[0], before, after)
+
+
+_PATTERNS: tuple[tuple[str, Callable[[re.Match[str]], bool]], ...] = (
+    (_RUN, _is_named),
+    (_HEX_OR_UUID, _is_named_hash),
+    (_FORTY, _is_aws_secret),
+    (_BASE64, _is_assigned_base64),
+)
 
 
 def _is_harmless(value: str, before: str, after: str) -> bool:

@@ -6,13 +6,8 @@ from math import log2
 
 from ralph.core.text import compiled_pattern
 
-MIN_CHANGES = 0.36
-"""Minimum share of neighbors of different kinds (lowercase, uppercase, digit) in random text of all kinds.
-
-Random text has 0.62; words in camel case have 0.1 to 0.35.
-"""
-MIN_CHANGES_WITH_WORD = 0.5
-"""The same for values with a single number or five lowercase letters in a row, as names in code have them."""
+MIN_SCORE = 0.3
+"""Minimum score of random text of both cases and digits, see `_score`; 2 to 4 of 100 random values have less."""
 _PLACEHOLDER = r"(?i)example|x{4}|\*{3}|0{8}|\.{3}|1234567|abcdefg|your[-_]|placeholder|dummy|redacted|changeme"
 
 
@@ -30,14 +25,23 @@ def is_placeholder(value: str) -> bool:
 def is_mixed(value: str) -> bool:
     """Return whether a value looks like random letters of both cases and digits."""
     letters = value.translate(_WITHOUT_PUNCTUATION)
-    digit_groups = len(compiled_pattern(r"\d+").findall(letters))
-    if len(letters) < 16 or not digit_groups:
+    if len(letters) < 16 or letters.upper() == letters or letters.lower() == letters or is_placeholder(value):
         return False
-    if letters.upper() == letters or letters.lower() == letters or is_placeholder(value):
-        return False
+    return any(letter.isdigit() for letter in letters) and _score(letters) >= MIN_SCORE
+
+
+def _score(letters: str) -> float:
+    """Return how random letters and digits look, from 0 to 1.
+
+    That is the share of neighbors of different kinds (lowercase, uppercase, digit), which is 0.6 in random text and 0.1
+    to 0.4 in names in code, less what names have more of: vowels, lowercase letters in a row, and only one number.
+    """
     changes = len(compiled_pattern(_CHANGE).findall(letters)) / (len(letters) - 1)
-    has_word = digit_groups == 1 or compiled_pattern(r"[a-z]{5}").search(letters)
-    return changes >= (MIN_CHANGES_WITH_WORD if has_word else MIN_CHANGES)
+    alphabetic = [letter for letter in letters.lower() if letter.isalpha()]
+    vowels = sum(letter in "aeiou" for letter in alphabetic) / len(alphabetic)
+    longest = max(map(len, compiled_pattern(r"[a-z]+").findall(letters)))
+    numbers = len(compiled_pattern(r"\d+").findall(letters))
+    return changes - 0.8 * max(0, vowels - 0.25) - 0.05 * max(0, longest - 4) - 0.1 * (numbers == 1)
 
 
 def is_single_case(value: str) -> bool:
