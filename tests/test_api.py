@@ -115,6 +115,9 @@ def test_open_acts_for_whoever_the_process_was_started_for(directory: Path, monk
     with ralph.open() as project:
         assert project.actor.is_loop_session
     with ralph.open(actor=ralph.Actor()) as project:
+        assert project.actor.is_loop_session
+    monkeypatch.delenv(SESSION_VARIABLE)
+    with ralph.open(actor=ralph.Actor()) as project:
         assert not project.actor.is_agent
 
 

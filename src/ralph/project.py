@@ -9,7 +9,7 @@ from ralph.core.actor import PERSON
 from ralph.core.config import load_config
 from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.records import replace
-from ralph.workspace import find_root, is_trusted, open_own_store, open_project_store
+from ralph.workspace import actor_at, find_root, is_trusted, open_own_store, open_project_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Project:
     def open(cls, start: Path | str, *, actor: Actor = PERSON, require_trust: bool = False) -> Self:
         """Open the project that a directory belongs to.
 
+        In a session of the loop, it is opened for the agent of that session, whoever is given.
+
         With `require_trust`, raise `UsageError` if it keeps its data elsewhere and no person has agreed to that.
         """
         root = find_root(start)
@@ -60,16 +62,16 @@ class Project:
                 f"{root} stores its data outside this directory and is not trusted yet. Run `ralph init` to trust it.",
                 code="not-trusted",
             )
-        return cls(root, open_own_store(root, config), config, actor)
+        return cls(root, open_own_store(root, config), config, actor_at(root, config, actor))
 
     def open_other(self, name_or_id: str) -> Project:
         """Open another project of the same database; the files of this directory stay those of this project."""
         other = self.store.projects.find(name_or_id)
+        if other and other.id == self.store.project_id:
+            return self
+        self.actor.require("project.use-other")
         if other is None:
             raise NotFoundError("Project", name_or_id)
-        if other.id == self.store.project_id:
-            return self
-        self.actor.require_person("work on another project")
         store = self.store.for_project(other.id)
         # Its backups go into a folder of their own, so that restoring this project never picks one of them.
         store.data_dir = f"{self.store.data_dir}/others/{other.id}" if self.store.data_dir else ""
@@ -104,7 +106,7 @@ class Project:
         """The memory files of this directory."""
         from ralph.memory.files import MemoryFiles
 
-        return MemoryFiles(self.store, self.directory, self.config)
+        return MemoryFiles(self.store, self.directory, self.config, self.actor)
 
     @cached_property
     def memory(self) -> MemoryService:
@@ -153,14 +155,14 @@ class Project:
         """Features: groups of tasks with a spec and a plan."""
         from ralph.loop.features import FeatureService
 
-        return FeatureService(self.store)
+        return FeatureService(self.store, self.actor)
 
     @cached_property
     def runs(self) -> RunService:
         """Runs of the loop."""
         from ralph.loop.runs import RunService
 
-        return RunService(self.store, self.config, self.directory)
+        return RunService(self.store, self.config, self.directory, self.actor)
 
     @cached_property
     def prompts(self) -> PromptService:

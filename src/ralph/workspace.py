@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.actor import PERSON, current_actor, session_agent
 from ralph.core.config import (
     STORE_VARIABLE,
     TOML_NAME,
@@ -15,14 +16,17 @@ from ralph.core.config import (
 )
 from ralph.core.errors import ProjectNotFoundError, RalphError, UsageError
 from ralph.core.files import is_inside, make_folder_durably, path_exists, state_path, write_atomically
+from ralph.core.records import replace
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, get_password, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ralph.core.actor import Actor
+    from ralph.core.ancestry import LoopSession
     from ralph.core.config import Config
 
 FOLDER = ".ralph"
@@ -125,6 +129,40 @@ def _outside_link(link: str, root: Path | str, hint: str = "") -> RalphError:
     )
 
 
+# --- who asks ----------------------------------------------------------------------
+
+
+def actor_at(root: Path | str, config: Config | None, actor: Actor = PERSON) -> Actor:
+    """Return on whose behalf this process uses a project: the agent of its session, or else the given actor."""
+    return current_actor(actor, os.fspath(root), lambda: _stored_in(root, config))
+
+
+def agent_at(root: str, sessions: Sequence[LoopSession]) -> Actor | None:
+    """Return the agent that a process in these sessions uses a project for; None if it is not bound by them."""
+    return session_agent(sessions, root, lambda: _stored_in(root, load_config(root)))
+
+
+def actor_for_file(path: Path | str) -> Actor:
+    """Return on whose behalf this process writes a file; a new one belongs to whoever made its folder."""
+    folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
+    return current_actor(PERSON, folder, lambda: next(one for one in _upwards(path) if os.path.lexists(one)))
+
+
+def _upwards(path: Path | str) -> Iterator[str]:
+    here, below = os.path.abspath(path), ""  # noqa: PTH100
+    while here != below:
+        yield here
+        here, below = os.path.dirname(here), here  # noqa: PTH120
+
+
+def _stored_in(root: Path | str, config: Config | None) -> str:
+    """Return the file with the data of a project; empty for a server, which is never a session's own."""
+    url = config.store.url if config else ""
+    if is_postgres(url):
+        return ""
+    return os.path.join(root, file_path(url)) if url else _database_path(root)  # noqa: PTH118
+
+
 # --- trust -------------------------------------------------------------------------
 
 
@@ -176,8 +214,11 @@ def init_project(
         if not is_inside(directory / place, directory):
             raise _outside_link(place, directory)
     location = _choose_location(directory, config.store, url, name, environment)
+    actor = actor_at(directory, replace(config, store=location) if location.url else config)
     if not location.url:
+        actor.require("init")
         return [*_create_files(directory), *_create_database(directory)]
+    actor.require("init.store")
     # The server may refuse, so it is asked before any file is created.
     store, joined = _join_database(directory, location, is_named=bool(name or config.store.project))
     done = _create_files(directory) + joined + save_location(directory, config.store, location, is_new=bool(url))

@@ -29,7 +29,7 @@ class ProjectHandle:
     def __init__(self, directory: str, actor: Actor = PERSON, background: BackgroundSync | None = None) -> None:
         """`background` syncs the memory files of a large project instead of each call."""
         self._directory = directory
-        self._actor = actor
+        self.actor = actor
         self._background = background
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
@@ -46,7 +46,7 @@ class ProjectHandle:
             if self._project is None:
                 from ralph.project import Project
 
-                self._project = Project.open(self._directory, actor=self._actor)
+                self._project = Project.open(self._directory, actor=self.actor)
                 self._settings = _stamps(self._project)
             self._leave_files_to_background(self._project)
             with self._project.synced() as project:

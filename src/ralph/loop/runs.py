@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
     from ralph.loop.options import RunSummary
@@ -48,10 +49,11 @@ class RunUpdate:
 class RunService:
     """The runs of one opened project."""
 
-    def __init__(self, store: Store, config: Config, root: str) -> None:
+    def __init__(self, store: Store, config: Config, root: str, actor: Actor) -> None:
         self._store = store
         self._config = config
         self._root = root
+        self._actor = actor
 
     @cached_property
     def _stats(self) -> Stats:
@@ -79,6 +81,7 @@ class RunService:
         from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
 
+        self._actor.require("run.start")
         options = options or RunOptions()
         if options.only:
             self._store.tasks.get(options.only)

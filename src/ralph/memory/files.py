@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.actor import PERSON
 from ralph.core.errors import RalphError, StoreNotWritableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.store import Store
 
@@ -19,10 +21,11 @@ NOT_WRITTEN = "A memory file could not be written. Nothing is lost: it will be w
 class MemoryFiles:
     """Syncs `.agent/memories.md` and `.ralph/knowledge/` of one working copy with its store."""
 
-    def __init__(self, store: Store, root: Path | str, config: Config) -> None:
+    def __init__(self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON) -> None:
         self._store = store
         self._root = root
         self._config = config
+        self._actor = actor
         self.is_paused = False
         """Whether syncing is left to somebody else, such as a background thread."""
         self.problems: list[str] = []
@@ -99,6 +102,8 @@ class MemoryFiles:
         from ralph.formats.sync.location import working_copy_id
         from ralph.store.sync_state import SyncState
 
+        if force:
+            self._actor.require("memory.init")
         name = memories_path(self._root)
         path = Path(self._root) / name
         exists = os.path.lexists(path)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError, UsageError
 from ralph.project import Project
 from ralph.web.app import WebApp
@@ -49,7 +48,6 @@ class WebServer:
         host: str = "127.0.0.1",
         port: int = DEFAULT_SERVE_PORT,
         hosts: Collection[str] = (),
-        actor: Actor = PERSON,
     ) -> None:
         if host not in LOOPBACK_HOSTS and not hosts:
             raise UsageError(
@@ -59,10 +57,10 @@ class WebServer:
         if not 0 <= port <= MAX_PORT:
             raise UsageError(f"--port must be between 0 and {MAX_PORT}.")
         with Project.open(root) as project:  # fail now if the project cannot be opened, not on the first request
+            project.actor.require("serve")
             self._name = project.store.project_name
         hosts = [_normalize_host(name) for name in hosts]
         self.root = root
-        self._actor = actor
         self._host = host
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -106,7 +104,6 @@ class WebServer:
             cookie=f"ralph-{self.port}",
             hosts=self._hosts,
             mcp_tokens=mcp_tokens(self.root, self.token),
-            actor=self._actor,
         )
         config = uvicorn.Config(
             app,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from ralph.agents.supervisor import reaper
 from ralph.agents.supervisor.executables import find_program, start_error_message
 from ralph.agents.supervisor.output import HEAD_SHARE, LimitTracker, OutputBuffer, TextForwarder
+from ralph.core.ancestry import LOOP_NAME
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
 from ralph.core.records import SessionEnding, record
@@ -295,15 +296,21 @@ def _is_gone(pid: int) -> bool:
 
 
 _running = 0
+_own_name = ""
+"""Name of this process while no program runs."""
 _running_lock = threading.Lock()
 
 
 def _count_running(change: int) -> None:
-    """Adopt orphans while any program runs, in case it kills its guard."""
-    global _running
+    """Adopt orphans while any program runs, in case it kills its guard, and be known as what adopts them."""
+    global _running, _own_name
     with _running_lock:
         _running += change
         reaper.adopt_orphans(_running > 0)
+        if _running == change:
+            _own_name = reaper.rename_process(LOOP_NAME)
+        elif not _running:
+            reaper.rename_process(_own_name)
 
 
 # --- input and output --------------------------------------------------------------

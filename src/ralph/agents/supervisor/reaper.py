@@ -28,9 +28,10 @@ ORPHANED_TERMINATE_SECONDS = 0.5
 KILL_SECONDS = 5.0
 """Time SIGKILL is repeated before a process counts as impossible to kill, in seconds."""
 TAG_VARIABLE = "RALPH_SESSION"
+GUARD_NAME = "ralph-guard"
+"""Name of the guard in process lists, by which commands know that they run in a session (core/ancestry.py)."""
 IS_LINUX = sys.platform == "linux"
 
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -46,6 +47,22 @@ def adopt_orphans(enabled: bool) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
+
+
+def rename_process(name: str) -> str:
+    """Set the name of this process in process lists, where supported; return the previous one."""
+    if not IS_LINUX:
+        return ""
+    previous = _read("/proc/self/comm").decode(errors="replace").rstrip("\n")
+    try:
+        file = os.open("/proc/self/comm", os.O_WRONLY)
+    except OSError:
+        return previous
+    try:
+        os.write(file, name.encode())
+    finally:
+        os.close(file)
+    return previous
 
 
 def find_descendants(root: int) -> set[ProcessInfo]:
@@ -278,18 +295,10 @@ class ProcessGuard:
             pass
 
 
-def _set_process_name() -> None:
-    """Appear as ralph-guard in process lists."""
-    if IS_LINUX:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, b"ralph-guard", 0, 0, 0)
-
-
 def main() -> None:
     """Guard the program named on the command line."""
     orders, news, path, *argv = sys.argv[1:]
-    _set_process_name()
+    rename_process(GUARD_NAME)
     ProcessGuard(int(orders), int(news)).supervise(path, argv)
     os._exit(0)  # Skipping interpreter shutdown saves milliseconds.
 
