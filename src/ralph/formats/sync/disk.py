@@ -72,7 +72,8 @@ class SyncedFiles:
         self._store = store
         self.memories = memories_path(root)
         self.has_unwritten = False
-        self._last_sync = self.sync_state.last_sync()
+        seq, mark, self.held_count = self.sync_state.last_sync()
+        self._last_sync = seq, mark
         self._known: dict[str, tuple[int, int]] | None = None
 
     def is_stale(self) -> bool:
@@ -189,7 +190,8 @@ class SyncedFiles:
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint)
+        self.held_count = len(self.sync_state.held_entries())
+        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint, self.held_count)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:
