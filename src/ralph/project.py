@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 
 from ralph.core.actor import PERSON
-from ralph.core.config import load_config
+from ralph.core.config import load_config, read_working_copy
 from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.records import replace
 from ralph.workspace import actor_at, find_root, is_trusted, open_own_store, open_project_store
@@ -193,8 +193,15 @@ class Project:
 
     def overview(self, most: int | None = None) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
-        files: MemoryFiles | None = self.__dict__.get("files")  # nothing is wrong with files that were not looked at
-        return self._overview(most, problems=tuple(files.problems) if files else ())
+        files: MemoryFiles | None = self.__dict__.get("files")  # without them, nothing is synced
+        return self._overview(most, problems=tuple(files.problems) if files else self._recorded_file_problems())
+
+    def _recorded_file_problems(self) -> tuple[str, ...]:
+        """Return what the last sync found wrong with the memory files."""
+        place = read_working_copy(self.directory)[0] if self.store.has_multiple_checkouts else ""
+        count = self.store.held_entry_count(place) if self.config.memories.files else 0
+        what = "1 memory is" if count == 1 else f"{count:,} memories are"
+        return (f"{what} missing from the memory files or older there; see: ralph memory files",) if count else ()
 
     @property
     def projects(self) -> ProjectService:

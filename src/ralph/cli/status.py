@@ -92,6 +92,7 @@ def _print(overview: Overview, config: Config) -> None:
     )
     if overview.waiting:
         _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
+    _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
 
 
 def _models(overview: Overview, config: Config) -> str:

@@ -86,6 +86,7 @@ OPERATIONS = {
         _for_people("memory.share", "share memories with other projects"),
         _for_people("memory.unshare", "stop sharing memories with other projects"),
         _for_people("memory.init", "replace the memory file"),
+        _for_people("memory.files", "decide on memory files that went back to an older version"),
         _for_all("learn.extract", "extract learnings from a run", "they are staged"),
         _for_all("learn.handover", "extract memories from a hand-over"),
         _for_all("learn.validate", "validate staged learnings by the rules"),

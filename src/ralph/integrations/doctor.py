@@ -61,7 +61,7 @@ def diagnose(root: Path) -> list[Finding]:
     try:
         return [
             *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
-            *(*_memories_file(root, store), *_knowledge_files(root, store), *_hooks(root, store)),
+            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root), *_hooks(root, store)),
         ]
     finally:
         if store:
@@ -308,12 +308,12 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
         yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS_FIX, waits=waits)
 
 
-def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
+def _memories_file(root: Path) -> Iterator[Finding]:
     from ralph.formats.memories_document import parse_document
     from ralph.formats.sync.disk import memories_path, read_text_bytes
     from ralph.formats.sync.problems import check_memories_file
 
-    problems = list(check_memories_file(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_memories_file(root))
     for one in problems:
         yield Finding(about="memories", is_fine=False, says=one.message, mend=one.fix)
     name = memories_path(root)
@@ -326,22 +326,31 @@ def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
     yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")
 
 
-def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
+def _knowledge_files(root: Path) -> Iterator[Finding]:
     from ralph.formats.sync.disk import KNOWLEDGE_DIR
     from ralph.formats.sync.problems import check_knowledge_files
 
-    problems = list(check_knowledge_files(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_knowledge_files(root))
     for one in problems:
         yield Finding(about="knowledge", is_fine=False, says=one.message, mend=one.fix)
     read = len(list((root / KNOWLEDGE_DIR).glob("*.md"))) - sum(bool(one.file) for one in problems)
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE_DIR}")
 
 
-def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> dict[str, bool]:
-    """Return the ids of memories of some kinds that were written to files; empty if unknown."""
-    try:
-        from ralph.formats.sync import synced_memory_ids
+def _held_entries(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Sync the files, and report entries whose file went back to an older version."""
+    from ralph.memory.files import MemoryFiles
 
-        return {} if store is None or not load_config(root).memories.files else synced_memory_ids(store, kinds)
+    if store is None:
+        return
+    try:
+        files = MemoryFiles(store, root, load_config(root))
+        files.sync()
+        held = files.held()
     except RalphError:
-        return {}
+        return  # reported by the checks of the database and the settings
+    if held:
+        names = " and ".join(dict.fromkeys("knowledge" if "/knowledge/" in path else path for path, _ in held))
+        says = f"{_count(len(held), 'memory', 'memories')} missing from or older in {names}; Ralph kept them"
+        mend = "write the files again with ralph memory files restore, or accept them with ralph memory files accept"
+        yield Finding(about="files", is_fine=False, says=says, mend=mend)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
+    from ralph.formats.sync import SyncResult
+    from ralph.formats.sync.three_way import FileChoice
     from ralph.store import Store
 
 NOT_WRITTEN = "A memory file could not be written. Nothing is lost: it will be written as soon as that is possible."
@@ -30,6 +32,8 @@ class MemoryFiles:
         """Whether syncing is left to somebody else, such as a background thread."""
         self.problems: list[str] = []
         """What is wrong with the files, one sentence each."""
+        self._held_problem = ""
+        """The problem that files went back to an older version, as it was last found."""
         self.is_unwritten = False
         """Whether a file could not be written; the next sync tries again."""
         self._checked: tuple[object, list[str]] | None = None
@@ -58,10 +62,32 @@ class MemoryFiles:
         if self._config.memories.files:
             from ralph.formats.sync import sync
 
-            outcome = sync(self._store, self._root, only_edits=only_edits)
-            for problem in outcome.problems:
-                self._add_problem(problem)
-            self.is_unwritten = outcome.has_unwritten
+            self._record(sync(self._store, self._root, only_edits=only_edits))
+
+    def _record(self, outcome: SyncResult) -> None:
+        self.problems = [problem for problem in self.problems if problem != self._held_problem]
+        self._held_problem = outcome.problems[-1] if outcome.held_count else ""
+        for problem in outcome.problems:
+            self._add_problem(problem)
+        self.is_unwritten = outcome.has_unwritten
+
+    def held(self) -> list[tuple[str, str]]:
+        """Return path and memory id of the entries whose file went back to an older version."""
+        if not self._config.memories.files:
+            return []
+        from ralph.formats.sync import held_memory_ids
+
+        return held_memory_ids(self._store, self._root)
+
+    def resolve_held(self, choice: FileChoice) -> SyncResult:
+        """Write the held entries to the files again, or accept what the files say."""
+        self._actor.require("memory.files")
+        from ralph.formats.sync import sync
+
+        outcome = sync(self._store, self._root, choice)
+        self.problems.clear()
+        self._record(outcome)
+        return outcome
 
     def _add_problem(self, problem: str) -> None:
         if problem not in self.problems:
@@ -73,24 +99,17 @@ class MemoryFiles:
             return
         from pathlib import Path
 
-        from ralph.formats.sync import files_fingerprint, has_unwritten_files, problems
+        from ralph.formats.sync import files_fingerprint, has_unwritten_files, held_problems, problems
 
         self.sync()
         version = self._store.memories.history.last_event_seq(), files_fingerprint(self._store, self._root)
         if self._checked is None or self._checked[0] != version:
             root = Path(self._root)
-            found = [
-                *problems.check_memories_file(root, self._synced_ids),
-                *problems.check_knowledge_files(root, self._synced_ids),
-            ]
-            self._checked = version, [f"{one.message}: {one.fix}." for one in found]
+            found = [*problems.check_memories_file(root), *problems.check_knowledge_files(root)]
+            lines = [f"{one.message}: {one.fix}." for one in found]
+            self._checked = version, [*lines, *held_problems(len(self.held()))]
         self.is_unwritten = has_unwritten_files(self._store, self._root)
         self.problems = [*self._checked[1], *[NOT_WRITTEN] * (self.is_unwritten and not self._checked[1])]
-
-    def _synced_ids(self, kinds: tuple[str, ...]) -> dict[str, bool]:
-        from ralph.formats.sync import synced_memory_ids
-
-        return synced_memory_ids(self._store, kinds)
 
     def create(self, *, force: bool = False) -> str:
         """Create the markdown file from its template and what is known; return its path."""

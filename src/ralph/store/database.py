@@ -156,6 +156,8 @@ SCHEMA_VERSION = 8
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
+HELD_MARK = " held="
+"""Separates the hash of all memory files from the number of held entries, in `synced_places`."""
 MEMORY_FEED = "memory_events"
 """Event table for changes to memories."""
 RUN_FEED = "run_events"

@@ -67,13 +67,14 @@ class SyncedFiles:
     """The synced files of one working copy, compared with their state at the last sync."""
 
     def __init__(self, store: Store, root: Path | str, place: str) -> None:
-        self._root = os.fspath(root)
+        self.root = os.fspath(root)
         self.sync_state = SyncState(store.scope, place)
         self.is_shared = store.is_shared
         self._store = store
         self.memories = memories_path(root)
         self.has_unwritten = False
-        self._last_sync = self.sync_state.last_sync()
+        seq, mark, self.held_count = self.sync_state.last_sync()
+        self._last_sync = seq, mark
         self._known: dict[str, tuple[int, int]] | None = None
 
     def is_stale(self) -> bool:
@@ -111,7 +112,7 @@ class SyncedFiles:
         """Return the size and modification time of every synced file, by path."""
         found: dict[str, tuple[int, int]] = {}
         try:
-            with os.scandir(os.path.join(self._root, KNOWLEDGE_DIR)) as entries:  # noqa: PTH118
+            with os.scandir(os.path.join(self.root, KNOWLEDGE_DIR)) as entries:  # noqa: PTH118
                 for entry in entries:
                     if entry.name.endswith(".md") and not entry.name.startswith("."):
                         stat = entry.stat()
@@ -125,7 +126,7 @@ class SyncedFiles:
     def knowledge_paths(self) -> list[str]:
         """Return the relative paths of the knowledge files, sorted."""
         try:
-            names = sorted(os.listdir(f"{self._root}/{KNOWLEDGE_DIR}"))  # noqa: PTH208
+            names = sorted(os.listdir(f"{self.root}/{KNOWLEDGE_DIR}"))  # noqa: PTH208
         except OSError:
             return []
         return [KNOWLEDGE_DIR + name for name in names if name.endswith(".md") and not name.startswith(".")]
@@ -138,18 +139,18 @@ class SyncedFiles:
 
     def exists(self, path: str) -> bool:
         """Return whether anything exists at a path."""
-        return os.path.lexists(f"{self._root}/{path}")
+        return os.path.lexists(f"{self.root}/{path}")
 
     def read(self, path: str) -> FileContent | None:
         """Read a file; return None if it does not exist."""
-        check_inside_project(self._root, path)
+        check_inside_project(self.root, path)
         deadline = time.monotonic() + WRITE_WAIT_SECONDS
         while (stat := self._stat(path)) is not None:
             is_late = time.monotonic() > deadline
             if is_late or not 0 <= time.time_ns() - stat[1] < TIMESTAMP_RESOLUTION_NS:
-                text = read_text_bytes(self._root, path).decode("utf-8", "surrogateescape")
+                text = read_text_bytes(self.root, path).decode("utf-8", "surrogateescape")
                 # Editors that save in place leave a partial file for a moment.
-                if self._stat(path) == stat and not is_being_written(f"{self._root}/{path}"):
+                if self._stat(path) == stat and not is_being_written(f"{self.root}/{path}"):
                     return FileContent(path=path, text=text, stat=stat)
                 if is_late or time.time_ns() - stat[1] > WRITE_WAIT_SECONDS * 1e9:
                     self.has_unwritten = True
@@ -159,12 +160,12 @@ class SyncedFiles:
 
     def write(self, path: str, text: str, seen: FileContent | None, *, is_durable: bool = True) -> FileContent | None:
         """Replace a file; return None if it no longer is as it was seen."""
-        check_inside_project(self._root, path)
+        check_inside_project(self.root, path)
         content = text.encode("utf-8", "surrogateescape")
         # Backdated, so that even an immediate save by somebody else gets another timestamp.
         changed_ns = time.time_ns() - 2 * TIMESTAMP_RESOLUTION_NS
         try:
-            full_path = os.path.realpath(f"{self._root}/{path}")
+            full_path = os.path.realpath(f"{self.root}/{path}")
             if not replace_if_unchanged(
                 full_path, content, seen.stat if seen else None, modified_ns=changed_ns, is_durable=is_durable
             ):
@@ -176,9 +177,9 @@ class SyncedFiles:
 
     def delete(self, path: str, seen: FileContent) -> bool:
         """Delete a file and return True, unless it no longer is as it was seen."""
-        check_inside_project(self._root, path)
+        check_inside_project(self.root, path)
         try:
-            return remove_if_unchanged(f"{self._root}/{path}", seen.stat)
+            return remove_if_unchanged(f"{self.root}/{path}", seen.stat)
         except OSError as error:
             self.has_unwritten = True
             raise UnusableFileError(f"Cannot delete {path}: {error.strerror}.") from error
@@ -190,16 +191,17 @@ class SyncedFiles:
     def finish(self) -> None:
         """Record that everything is synced up to the newest event, or that a file could not be written."""
         for folder in (KNOWLEDGE_DIR, os.path.dirname(self.memories)):  # noqa: PTH120
-            delete_temporary_files(os.path.join(self._root, folder))  # noqa: PTH118
+            delete_temporary_files(os.path.join(self.root, folder))  # noqa: PTH118
         fingerprint = UNWRITTEN if self.has_unwritten else _fingerprint(self.sync_state.files())
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint)
+        self.held_count = len(self.sync_state.held_entries())
+        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint, self.held_count)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:
-            found = os.stat(os.path.join(self._root, path))  # noqa: PTH116, PTH118
+            found = os.stat(os.path.join(self.root, path))  # noqa: PTH116, PTH118
         except OSError:
             return None
         return found.st_size, found.st_mtime_ns

@@ -13,7 +13,8 @@ from ralph.formats.memories_md import clean_tags, edit_document, header_id
 from ralph.formats.sync.disk import UnusableFileError
 from ralph.formats.sync.entries import comparable_row, encode, encode_fields, row_entry, strip_lines
 from ralph.formats.sync.file_sync import FileSync, new_memory
-from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
+from ralph.formats.sync.regressions import GitProvenance, is_known_version, unseen_by_file
+from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
 from ralph.store.memories import ChangeInfo
 from ralph.store.sync_state import HELD_PREFIX
 
@@ -32,8 +33,8 @@ MAX_WRITE_ATTEMPTS = 5
 class MemoriesFileSync(FileSync):
     """One sync of the file."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
-        super().__init__(store, disk, replace(change, why=disk.memories))
+    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
+        super().__init__(store, disk, replace(change, why=disk.memories), choice)
         self._path = disk.memories
         self._base = disk.sync_state.entries(self._path)
         self._imported_texts: dict[str, str | None] = {}
@@ -41,7 +42,8 @@ class MemoriesFileSync(FileSync):
 
     def sync(self) -> None:
         """Import changes from the file, then write what it lacks."""
-        if not self._disk.has_changed(self._path) and self._disk.is_unchanged(tuple(SECTION_HEADINGS), self._path):
+        is_unchanged = not self._disk.has_changed(self._path)
+        if not self._choice and is_unchanged and self._disk.is_unchanged(tuple(SECTION_HEADINGS), self._path):
             return
         try:
             for _ in range(MAX_WRITE_ATTEMPTS):
@@ -110,20 +112,23 @@ class MemoriesFileSync(FileSync):
         bases = {header_id(id): (id, text.removeprefix(HELD_PREFIX)) for id, text in self._base.items()}
         held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD_PREFIX)}
         gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
-        is_held = (
-            not is_emptied and not self._disk.is_shared and is_suspicious_deletion(len(gone), len(bases) - len(held))
-        )
-        if is_held:
-            self.problems.append(
-                f"{len(gone)} of {len(bases)} entries vanished from {self._path}, too many for a deliberate deletion."
-                " Their memories were kept. Restore the entries with: ralph memory init --force."
-                " Delete memories with: ralph memory delete ID"
-            )
+        if not is_emptied and not self._disk.is_shared and self._choice is not FileChoice.ACCEPT:
+            agreed = {
+                id
+                for key, (id, base) in bases.items()
+                if key in entries
+                and key in known
+                and _comparable(entries[key], base) == base
+                and comparable_row(known[key]) == base
+            }
+            held |= self._not_deleted({key: bases[key][0] for key in gone}, len(bases) - len(held), agreed)
         for key in dict.fromkeys([*entries, *bases, *reversed(known)]):
             if key in unread:
                 continue
             entry, row = entries.get(key), known.get(key)
             id, base = bases.get(key, (row["id"] if row else key, None))
+            if self._choice is FileChoice.ACCEPT and key in held and row is None:
+                base = None  # as if the entry were new, because the memory was inactive before it came back
             file_text = _comparable(entry, base) if entry else None
             store_text = comparable_row(row) if row else None
             is_new = entry is not None and row is None and base is None
@@ -135,12 +140,17 @@ class MemoriesFileSync(FileSync):
                 is_shared=self._disk.is_shared,
                 is_inactive=known_before is not None,
             )
-            if action is SyncAction.DELETE and base and (is_held or key in held):
-                synced_texts[id] = HELD_PREFIX + base
-                continue
             if self._disk.is_restored and entry is not None and row is not None and file_text != store_text:
                 self._record_file_version(self._memories.get(id), _fields(entry), self._path)
                 action = SyncAction.EXPORT
+            if self._choice is FileChoice.RESTORE and key in held:
+                action = SyncAction.EXPORT if row else SyncAction.REMOVE
+            is_stored = row is not None or base is not None or known_before is not None
+            if is_stored and self._is_regression(
+                action, id, file_text, comparable_memory, is_held=key in held, is_active=row is not None
+            ):
+                synced_texts[id] = HELD_PREFIX + (base or file_text or "")
+                continue
             if action is SyncAction.IMPORT and entry is not None:
                 if is_new and known_before is None:
                     new.append(entry)
@@ -166,6 +176,17 @@ class MemoriesFileSync(FileSync):
         self._memories.insert_all_unchecked([_memory(entry) for entry in new], self._change)
         self.imported_count += len(new)
         return synced_texts, put, remove
+
+    def _not_deleted(self, gone: dict[str, str], total: int, agreed: set[str]) -> set[str]:
+        """Return the missing entries that nobody deleted, because the file is damaged or an older version.
+
+        `gone` maps entries to memory ids; `agreed` has the ids of entries that are in the file as Ralph wrote them.
+        """
+        if is_suspicious_deletion(len(gone), total):
+            return set(gone)
+        unseen = unseen_by_file(self._memories, gone.values(), agreed)
+        lost = {key for key, id in gone.items() if id in unseen}
+        return lost | GitProvenance(self._disk.root).entries_unknown_to_file(self._path, gone.keys() - lost)
 
     def _import(self, id: str, entry: MarkdownEntry, is_conflict: bool) -> None:
         fields = _fields(entry)
@@ -193,15 +214,14 @@ class MemoriesFileSync(FileSync):
             for entry in (*theirs, *ours[:1]):
                 known = self._memories.find_by_id(id)
                 if known is None or (
-                    encode_fields(known.kind, known.content, known.tags) != _comparable(entry)
-                    and not self._is_in_history(id, entry, entry in ours)
+                    comparable_memory(known) != _comparable(entry)
+                    and not is_known_version(self._memories, id, _comparable(entry), comparable_memory)
+                    and not (entry in theirs and self._is_in_history(id, entry))
                 ):
                     self._import(id, entry, is_conflict=True)
 
-    def _is_in_history(self, id: str, entry: MarkdownEntry, is_ours: bool) -> bool:
-        """Return whether the history already has this text; always False for ours, which must be the current text."""
-        if is_ours:
-            return False
+    def _is_in_history(self, id: str, entry: MarkdownEntry) -> bool:
+        """Return whether an earlier sync has already imported this side of a conflict."""
         body = _fields(entry)["content"]
         return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history.of(id))
 
@@ -211,6 +231,11 @@ def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:
     if base is not None and encode([entry.kind, entry.body, list(entry.tags)]) == base:
         return base
     return encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
+
+
+def comparable_memory(memory: Memory) -> str:
+    """Return a memory in the form of its entry in the file, for comparison."""
+    return encode_fields(memory.kind, memory.content, memory.tags)
 
 
 def _fields(entry: MarkdownEntry) -> dict[str, Any]:
