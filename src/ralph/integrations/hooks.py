@@ -284,7 +284,7 @@ def _handle(event: HookEvent, response: _Response) -> None:
     from ralph.project import Project
 
     actor = actor_from_environment(os.environ, is_agent=True)
-    with Project.open(_root(event.directories), actor=actor, require_trust=True) as project:
+    with Project.open(_root(event.directories), actor=actor) as project:
         if actor.is_loop_session:
             _restore_context(project, event, response)
             return

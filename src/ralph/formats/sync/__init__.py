@@ -7,7 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
+from ralph.formats.sync.disk import KNOWLEDGE_DIR, MEMORIES_PATH, UNWRITTEN, SyncedFiles
 from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.sync_state import SyncState
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
+UNTRUSTED_FILES = (
+    f"{MEMORIES_PATH} and {KNOWLEDGE_DIR} are neither read nor written: this directory is not trusted."
+    " Review it with: ralph trust"
+)
 MAX_PASSES = 3
 """Maximum number of passes over the files in one sync."""
 
@@ -66,6 +70,8 @@ def sync(store: Store, root: Path | str) -> SyncResult:
     disk = SyncedFiles(store, root, working_copy_id(store, root))
     if not disk.is_stale():
         return SyncResult()
+    if not _may_sync(disk, root):
+        return SyncResult(problems=(UNTRUSTED_FILES,))
     from ralph.formats.sync.knowledge_folder import KnowledgeFolderSync
     from ralph.formats.sync.memories_file import MemoriesFileSync
 
@@ -88,3 +94,11 @@ def sync(store: Store, root: Path | str) -> SyncResult:
         problems=tuple(dict.fromkeys(problem for target in done for problem in target.problems)),
         has_unwritten=disk.has_unwritten,
     )
+
+
+def _may_sync(disk: SyncedFiles, root: Path | str) -> bool:
+    """Return whether the files count: a person trusts them, or nobody was asked and they are as Ralph left them."""
+    from ralph.core.trust_record import are_files_trusted
+
+    is_trusted = are_files_trusted(root)
+    return not disk.has_new_content() if is_trusted is None else is_trusted

@@ -79,6 +79,10 @@ class SyncedFiles:
         """Return whether a file or the store has changed since the last sync."""
         return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
 
+    def has_new_content(self) -> bool:
+        """Return whether a file is not as the last sync left it."""
+        return self._stats() != self.sync_state.files()
+
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
         return _fingerprint(self._stats())
