@@ -34,7 +34,8 @@ def cli_reference() -> str:
     parts = [
         "# Command line\n\nGenerated from the program by `make docs`; do not edit.\n",
         f"```\n{EPILOG.strip()}\n```\n",
-        "`-C DIR` before the command works in another directory.\n",
+        "`-C DIR` before the command works in another directory. `--trust` before the command trusts the directory with"
+        " what it brings, and remembers it; see [trust.md](trust.md).\n",
     ]
     for name, text in COMMANDS.items():
         parser = _subcommands(build_parser(name))[name]
@@ -157,6 +158,9 @@ name = "claude"
 Later sources override earlier ones: `.ralph.toml`, the `memories:` block of a `ralph.yml`, the environment variables
 below, and the options of `ralph run`. In a variable, a command has shell quoting, and other lists have one item per
 line. An unknown key is a warning, an invalid value an error.
+
+In a file, settings that decide what runs or where data is stored count only in a directory that you trust:
+[trust.md](trust.md).
 """
 
 
@@ -214,6 +218,17 @@ def dashboard_pages() -> str:
     return _table(("page", "what it shows"), [(page.label, page.description) for page in NAVIGATION])
 
 
+def settings_to_trust() -> str:
+    """Return the table of settings that count only in a trusted directory."""
+    rows = [
+        (f"`[{name}] {key}`", setting.comment)
+        for name, section in SECTIONS.items()
+        for key, setting in section.settings.items()
+        if setting.needs_trust
+    ]
+    return _table(("setting", "meaning"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "dashboard-pages": dashboard_pages,
@@ -221,6 +236,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "mcp-tools": mcp_tools,
     "memory-types": memory_types,
     "rankers": rankers,
+    "trust": settings_to_trust,
 }
 """Functions that return a table, by its name in pages."""
 

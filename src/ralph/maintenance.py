@@ -15,10 +15,10 @@ from ralph.core.actor import current_actor
 from ralph.core.config import Config, load_config
 from ralph.core.errors import ProjectNotFoundError, RalphError, StoreError, UsageError
 from ralph.core.records import record
+from ralph.core.store_url import SQLITE_SCHEME, file_path, is_postgres
 from ralph.store import open_database
 from ralph.store.maintenance import backup, check, restore
 from ralph.store.projects import ProjectStore
-from ralph.store.url import SQLITE_SCHEME, file_path, is_postgres
 from ralph.workspace import (
     DATABASE,
     FOLDER,
@@ -27,6 +27,7 @@ from ralph.workspace import (
     find_root,
     open_own_store,
     own_file,
+    refuse_tracked,
     store_url,
     with_known_password,
 )
@@ -103,6 +104,7 @@ def verify_backups(root: Path, name: str | None = None) -> list[BackupCheck]:
 
 def preview_restore(root: Path, name: str | None = None) -> RestoreResult:
     """Return what a restore would do, without changing anything."""
+    _refuse_tracked_backups(root, name)
     if not is_on_server(root):
         return restore.preview_restore(_database(root), name)
     with _store(root) as store:
@@ -113,6 +115,7 @@ def restore_project(root: Path, name: str | None = None) -> RestoreResult:
     """Replace the stored data with a backup and keep the replaced data; refuse during a run."""
     from ralph.loop.workers import is_run_active
 
+    _refuse_tracked_backups(root, name)
     _require("backup.restore", root)
     if is_run_active(root):
         raise StoreError(
@@ -122,6 +125,13 @@ def restore_project(root: Path, name: str | None = None) -> RestoreResult:
         return restore.restore(_database(root), name)
     with _store(root) as store:
         return restore.restore_project_rows(store, name)
+
+
+def _refuse_tracked_backups(root: Path, name: str | None) -> None:
+    """Raise `RalphError` if git tracks a backup that may be restored: it may come from somebody else."""
+    path = _database(root)
+    for candidate in [backup.backup_path(path, name)] if name else backup.backup_paths(path):
+        refuse_tracked(candidate)
 
 
 # --- checking ------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from ralph.core.actor import PERSON
 from ralph.core.config import load_config, read_working_copy
-from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
-from ralph.workspace import actor_at, find_root, is_trusted, open_own_store, open_project_store
+from ralph.workspace import actor_at, find_root, open_own_store, open_project_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,20 +48,16 @@ class Project:
         self._is_remote = is_remote
 
     @classmethod
-    def open(cls, start: Path | str, *, actor: Actor = PERSON, require_trust: bool = False) -> Self:
+    def open(cls, start: Path | str, *, actor: Actor = PERSON) -> Self:
         """Open the project that a directory belongs to.
 
         In a session of the loop, it is opened for the agent of that session, whoever is given.
 
-        With `require_trust`, raise `UsageError` if it keeps its data elsewhere and no person has agreed to that.
+        Raises `NotTrustedError` if it keeps its data elsewhere and no person has agreed to that. Other settings that
+        nobody has accepted do not count; `config.untrusted` names them.
         """
         root = find_root(start)
         config = load_config(root)
-        if require_trust and not is_trusted(root, config):
-            raise UsageError(
-                f"{root} stores its data outside this directory and is not trusted yet. Run `ralph init` to trust it.",
-                code="not-trusted",
-            )
         return cls(root, open_own_store(root, config), config, actor_at(root, config, actor))
 
     def open_other(self, name_or_id: str) -> Project:

@@ -14,6 +14,7 @@ from ralph.core.config import TOML_NAME, load_config, variable_name
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.records import record, replace
 from ralph.core.text import one_line, sanitize
+from ralph.core.trust_record import accept_settings
 from ralph.store import Store, open_database
 from ralph.store.projects import ProjectStore, ProjectSummary, lock_tasks
 from ralph.workspace import FOLDER, actor_at, change_settings, find_root, store_url
@@ -120,6 +121,7 @@ class ProjectService:
         # Loaded without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
             change_settings(self._root, "store", {"project": new})
+            accept_settings(self._root, {"store.project": new})
             notes.append(f"Set in {TOML_NAME}: store project.")
         if os.environ.get(variable, "").strip() == old:
             notes.append(f"Change {variable} in the environment to {new!r} too.")

@@ -19,6 +19,7 @@ import ralph
 from ralph.cli import main
 from ralph.core.actor import AGENT
 from ralph.core.errors import RalphError
+from ralph.formats.sync.three_way import FileChoice
 from ralph.integrations.mcp.protocol import handle_message
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
@@ -57,6 +58,7 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "backup.restore": ("restore", "--yes"),
         "store.copy": ("store", "copy", root, f"{root}/folder/copy.db"),
         "init.store": ("init", "--store", f"{root}/folder/elsewhere.db"),
+        "trust": ("trust", "--revoke"),
         "setup": ("setup", "claude", "--yes"),
         "serve": ("serve", "--print-token"),
         "serve over MCP": ("mcp", "--http", "--port", "0"),
@@ -72,6 +74,7 @@ def by_python(project: Project, task: str, memory: str) -> dict[str, Callable[[]
         "learn.reject": lambda: project.learnings.reject(memory),
         "learn.edit": lambda: project.learnings.edit(memory, content="x"),
         "memory.delete": lambda: project.memory.delete(memory),
+        "memory.files": lambda: project.files.resolve_held(FileChoice.ACCEPT),
         "run.start": lambda: project.runs.start(),
         "project.remove": lambda: project.projects.remove("x"),
     }

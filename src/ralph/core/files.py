@@ -237,3 +237,10 @@ def is_inside(path: Path | str, root: Path | str) -> bool:
     """Return whether a path resolves to a folder or to something inside it."""
     real, folder = os.path.realpath(path), os.path.realpath(root)
     return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
+def is_own_path(path: Path | str, root: Path | str) -> bool:
+    """Return whether a path resolves to something inside a project, but not to data of a project further down."""
+    top = os.path.realpath(root).rstrip("/") + "/"
+    real = os.path.realpath(path)
+    return real.startswith(top) and "/.ralph/" not in real[len(top) :]

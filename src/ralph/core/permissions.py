@@ -106,6 +106,7 @@ OPERATIONS = {
         _for_all("store.reindex", "rebuild the search indexes"),
         _for_all("init", "set up a project in a database file of its own"),
         _for_people("init.store", "choose the database of a project"),
+        _for_people("trust", "trust a directory"),
         _for_people("setup", "connect or disconnect an agent"),
         _for_people("serve", "start the dashboard or see its token"),
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 
 from ralph.core.config import STORE_VARIABLE, TOML_NAME, load_config
-from ralph.core.errors import ConfigError, RalphError
+from ralph.core.errors import ConfigError, NotTrustedError, RalphError
 from ralph.core.records import record, replace, timestamp
-from ralph.store.url import get_password
-from ralph.workspace import open_own_store
+from ralph.core.store_url import get_password
+from ralph.core.trust_record import TRUST_VARIABLE
+from ralph.workspace import open_own_store, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Finding:
 
 def diagnose(root: Path) -> list[Finding]:
     """Return the findings about a project, the database first."""
+    if refused := list(_refused_store(root)):
+        return [*refused, *_settings(root)]
     store: Store | None = None
     is_shared = _is_on_server(root)
     findings = [] if is_shared else list(_file(root))  # before it is opened, which may migrate it
@@ -60,12 +63,38 @@ def diagnose(root: Path) -> list[Finding]:
         findings += [_unreachable(error)] if is_shared else ()
     try:
         return [
-            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
-            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root), *_hooks(root, store)),
+            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_trust(root)),
+            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
+            *_hooks(root, store),
         ]
     finally:
         if store:
             store.close()
+
+
+def _refused_store(root: Path) -> Iterator[Finding]:
+    """Report a database that must not be opened."""
+    try:
+        store_url(root, load_config(root))
+    except NotTrustedError as error:
+        yield Finding(about="trust", is_fine=False, says=str(error), mend="ralph trust")
+    except RalphError as error:
+        if error.code == "database-tracked":
+            yield Finding(about="database", is_fine=False, says=str(error), mend="stop tracking it, or delete it")
+
+
+def _trust(root: Path) -> Iterator[Finding]:
+    """Report what the directory brings that nobody has accepted."""
+    from ralph.trust import review_trust
+
+    try:
+        review = review_trust(root)
+        untrusted = load_config(root).untrusted
+    except RalphError:
+        return  # reported with the settings
+    if untrusted or review.are_files_trusted is False:
+        says = f"this directory is not trusted; not used: {review.waits or 'its memory files'}"
+        yield Finding(about="trust", is_fine=False, says=says, mend="review it with: ralph trust")
 
 
 def _is_on_server(root: Path) -> bool:
@@ -232,7 +261,8 @@ def _count_since(store: Store, moment: str) -> tuple[str, int, int]:
 
 def _settings(root: Path) -> Iterator[Finding]:
     try:
-        warnings = load_config(root).warnings
+        # What is not trusted is a finding of its own.
+        warnings = load_config(root, {**os.environ, TRUST_VARIABLE: "1"}).warnings
     except RalphError as error:
         yield Finding(about="settings", is_fine=False, says=str(error), mend="correct the file")
         return

@@ -283,7 +283,7 @@ def _handle(event: HookEvent, response: _Response) -> None:
     """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
-    with Project.open(_root(event.directories), actor=AGENT, require_trust=True) as project:
+    with Project.open(_root(event.directories), actor=AGENT) as project:
         if project.actor.is_loop_session:
             _restore_context(project, event, response)
             return

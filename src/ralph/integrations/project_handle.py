@@ -10,6 +10,7 @@ import os
 from ralph.core.actor import PERSON
 from ralph.core.config import TOML_NAME, YAML_NAMES
 from ralph.core.errors import StoreError, SystemResourceError
+from ralph.core.trust_record import trust_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class ProjectHandle:
 
 
 def _stamps(project: Project) -> tuple[float, ...]:
-    """Return values that change when the configuration is edited or the database file is replaced."""
-    settings = tuple(_stat(f"{project.directory}/{name}", "st_mtime") for name in (TOML_NAME, *YAML_NAMES))
+    """Return values that change when the configuration is edited or trusted, or the database file is replaced."""
+    files = [*(f"{project.directory}/{name}" for name in (TOML_NAME, *YAML_NAMES)), trust_path(project.directory)]
+    settings = tuple(_stat(path, "st_mtime") for path in files)
     database = project.store.database
     return settings if database.is_server else (*settings, _stat(database.display_url, "st_ino"))
 

@@ -14,6 +14,7 @@ from ralph.loop.git.branches import TaskBranches
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
 from ralph.loop.options import RunEnding, RunSummary
+from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
 from ralph.loop.strategy import NO_MODEL_REASON, candidate_models
 from ralph.loop.worker import Worker
@@ -153,8 +154,11 @@ class Loop:
 
     def _start(self) -> Run:
         if self._resumed_run:
-            return self._store.runs.resume(self._resumed_run.id, self._stored_options)
-        return self._store.runs.start(self._agent.name, self._stored_options)
+            run = self._store.runs.resume(self._resumed_run.id, self._stored_options)
+        else:
+            run = self._store.runs.start(self._agent.name, self._stored_options)
+        save_own_options(self._directory, run.id, self._stored_options)
+        return run
 
     def _used_before(self) -> ResourceUsage | None:
         """Return what a resumed run has used so far."""

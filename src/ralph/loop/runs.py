@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from ralph.core.config import apply_flags
-from ralph.core.errors import UsageError
+from ralph.core.errors import NotTrustedError, UsageError
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import record
+from ralph.core.records import record, replace
+from ralph.core.trust_record import accept_settings, trusts_everything
 from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_stored_options, stored_worker
+from ralph.loop.own_options import own_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ class RunService:
         from ralph.loop.workers import worker_name
 
         self._actor.require("run.start")
+        self._require_trust()
         options = options or RunOptions()
         if options.only:
             self._store.tasks.get(options.only)
@@ -111,6 +115,16 @@ class RunService:
                 resumed_run=resumed,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
+
+    def _require_trust(self) -> None:
+        """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
+        if self._config.untrusted:
+            raise NotTrustedError(
+                f"{self._root} sets {', '.join(self._config.untrusted)}, and is not trusted. Nothing was run."
+                " Review it with: ralph trust. In scripts: ralph --trust run"
+            )
+        if self._config.brought and trusts_everything(self._root, os.environ):
+            accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
@@ -180,17 +194,28 @@ class RunService:
     def _resumed_options(self, options: RunOptions, run: Run) -> RunOptions:
         """Return the options completed by those the run was started with.
 
-        What other machines can write must not decide which programs run on this one.
+        What to run and how to verify it comes from the command line, trusted settings, or what was recorded on this
+        machine when the run started. A database may have been written by others.
         """
-        merged = merge_stored_options(options, run.options)
-        gates = merged.gates if merged.verify else options.gates
-        if self._store.is_shared and (merged.program, gates) != (options.program, options.gates):
+        own = own_options(self._root, run.id)
+        if own is not None:
+            return merge_stored_options(options, own)
+        merged = replace(merge_stored_options(options, run.options), verify=options.verify)
+        if self._what_runs(merged) != self._what_runs(options):
             raise UsageError(
-                f"{run.id} was started with a program or gates of its own, which are not taken from a shared database:"
-                " repeat them, as in ralph run --resume --gate COMMAND -- PROGRAM.",
-                code="shared-run-options",
+                f"{run.id} was started with an agent, a program, a model or gates of its own, and not from here."
+                " These are not taken from a database: repeat them, as in"
+                " ralph run --resume --gate COMMAND -- PROGRAM.",
+                code="run-options-needed",
             )
         return merged
+
+    def _what_runs(self, options: RunOptions) -> tuple[object, ...]:
+        """Return the agent with its program, the model and the gates of a run with these options."""
+        config = apply_flags(
+            self._config, agent=options.agent, program=options.program, gates=options.gates, verify=options.verify
+        )
+        return config.agent, options.model, config.execution.verify and config.execution.gates
 
     def _is_active(self, run: Run) -> bool:
         """Return whether a worker is busy with a run or waits for tasks in it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.core.actor import PERSON
-from ralph.core.errors import RalphError, StoreNotWritableError
+from ralph.core.errors import NotTrustedError, RalphError, StoreNotWritableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,13 +116,17 @@ class MemoryFiles:
         from pathlib import Path
 
         from ralph.core.files import write_atomically
+        from ralph.core.trust_record import are_files_trusted
         from ralph.formats.memories_md import MEMORIES_TEMPLATE
+        from ralph.formats.sync import UNTRUSTED_FILES
         from ralph.formats.sync.disk import UnusableFileError, check_inside_project, memories_path, read_bytes
         from ralph.formats.sync.location import working_copy_id
         from ralph.store.sync_state import SyncState
 
         if force:
             self._actor.require("memory.init")
+        if are_files_trusted(self._root) is False:
+            raise NotTrustedError(UNTRUSTED_FILES)
         name = memories_path(self._root)
         path = Path(self._root) / name
         exists = os.path.lexists(path)

@@ -7,9 +7,9 @@ that makes it returns.
 from __future__ import annotations
 
 from ralph.core.errors import RalphError, StoreError
+from ralph.core.store_url import file_path, is_postgres
 from ralph.store.database import HELD_MARK, ProjectScope
 from ralph.store.projects import ProjectStore
-from ralph.store.url import file_path, is_postgres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

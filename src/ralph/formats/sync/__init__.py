@@ -7,7 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
+from ralph.formats.sync.disk import KNOWLEDGE_DIR, MEMORIES_PATH, UNWRITTEN, SyncedFiles
 from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.sync_state import SyncState
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
+UNTRUSTED_FILES = (
+    f"{MEMORIES_PATH} and {KNOWLEDGE_DIR} are neither read nor written: this directory is not trusted."
+    " Review it with: ralph trust"
+)
 MAX_PASSES = 3
 """Maximum number of passes over the files in one sync."""
 
@@ -68,9 +72,7 @@ def held_memory_ids(store: Store, root: Path | str) -> list[tuple[str, str]]:
     return SyncState(store.scope, working_copy_id(store, root)).held_entries()
 
 
-def sync(
-    store: Store, root: Path | str, choice: FileChoice | None = None, *, only_edits: bool = False
-) -> SyncResult:
+def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, only_edits: bool = False) -> SyncResult:
     """Sync the files of a working copy with the store; problems are returned, never raised.
 
     `choice` decides about files that went back to an older version. Until then both sides stay as they are. With
@@ -84,6 +86,8 @@ def sync(
         disk = SyncedFiles(store, root, working_copy_id(store, root))
         if not choice and not disk.is_stale():  # another process has synced them while this one waited
             return SyncResult(problems=held_problems(disk.held_count), held_count=disk.held_count)
+        if not _may_sync(disk, root):
+            return SyncResult(problems=(UNTRUSTED_FILES,))
         from ralph.formats.sync.additions import write_additions
 
         added = None if choice or disk.held_count else write_additions(disk)
@@ -116,3 +120,11 @@ def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> Sy
         held_count=disk.held_count,
         change_id=change.id,
     )
+
+
+def _may_sync(disk: SyncedFiles, root: Path | str) -> bool:
+    """Return whether the files count: a person trusts them, or nobody was asked and they are as Ralph left them."""
+    from ralph.core.trust_record import are_files_trusted
+
+    is_trusted = are_files_trusted(root)
+    return not disk.has_new_content() if is_trusted is None else is_trusted

@@ -85,6 +85,10 @@ class SyncedFiles:
         """Return whether a file has changed since the last sync, or could not be written by it."""
         return self.fingerprint() != self._last_sync[1]
 
+    def has_new_content(self) -> bool:
+        """Return whether a file is not as the last sync left it."""
+        return self._stats() != self.sync_state.files()
+
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
         return _fingerprint(self._stats())
