@@ -1,4 +1,9 @@
-"""Running git without the repository's hooks; its filters still run."""
+"""Running git without the programs that a repository configures.
+
+Git runs programs that the repository's own configuration names: hooks, filters, merge drivers and more. An agent can
+write that configuration, and what git starts is not supervised. So these settings are overridden, except for those that
+were there when a person started a run (`trust_git_programs`). The person's global configuration stays in force.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,41 @@ from ralph.core.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 GIT_TIMEOUT_SECONDS = 30.0
 """Default timeout, in seconds."""
-# Hooks would run outside the guard.
-_NO_HOOKS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_NO_PROGRAMS = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    # A directory that looks like a bare repository may be in any worktree.
+    *("-c", "safe.bareRepository=explicit", "-c", "protocol.ext.allow=never"),
+)
+_TEXT_MERGE = "git merge-file --marker-size=%L %A %O %B"
+_NEUTRAL_VALUES = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "merge": {"driver": _TEXT_MERGE},
+    "diff": {"command": "true", "external": "true", "textconv": "cat"},
+    "core": {
+        **{"sshcommand": "ssh", "askpass": "", "gitproxy": "none", "editor": ":", "pager": "cat"},
+        **{"alternaterefscommand": "true"},
+    },
+    "credential": {"helper": ""},
+    "gpg": {"program": "false", "defaultkeycommand": "false"},
+    "hook": {"command": "true"},
+    "remote": {"uploadpack": "git-upload-pack", "receivepack": "git-receive-pack", "vcs": ""},
+    "sequence": {"editor": ":"},
+    "trailer": {"command": "true", "cmd": "true"},
+    "submodule": {"update": "checkout"},
+    "gc": {"recentobjectshook": ""},
+    "lfs": {"path": "", "args": "", "clean": "", "smudge": "", "standalonetransferagent": ""},
+}
+"""Values that run no program of the repository, by the first and the last part of a setting's name."""
+_MARKS = (
+    *(f"[{section}".encode() for section in (*_NEUTRAL_VALUES, "include") if section not in ("core", "remote")),
+    *(name.encode() for section in ("core", "remote") for name in _NEUTRAL_VALUES[section]),
+)
+"""Texts without which a configuration names no program: git has no escapes in the names of sections and settings."""
 REDIRECTING_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -32,6 +65,12 @@ process_start_lock = threading.Lock()
 """Held while a process is started, so that it is not taken for an agent's orphan before it is registered."""
 running_git_pids: set[int] = set()
 """Ids of running git processes in all threads."""
+
+
+_trusted: dict[str, frozenset[tuple[str, str]]] = {}
+"""Programs that were configured when a run started, by the common git directory."""
+_overrides: dict[tuple[str, bytes], tuple[tuple[str, str], ...]] = {}
+"""Overriding settings by git directory and content of its configuration."""
 
 
 @record
@@ -60,22 +99,30 @@ def run_git(
     Ctrl+C does not reach it, so that a change it has begun is completed. Nothing it started survives the timeout.
 
     """
-    # Filters are programs, and an agent may have configured them.
-    inherited = {
-        name: value
-        for name, value in allowed_environment(variable_names=("GIT_CONFIG_*",)).items()
-        if name not in REDIRECTING_VARIABLES
-    }
+    variables = {**_inherited_variables(), **(environment or {})}
+    _add_settings(variables, _overriding_settings(directory))
+    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables)
+
+
+def _inherited_variables() -> dict[str, str]:
+    inherited = allowed_environment(variable_names=("GIT_CONFIG_*",)).items()
+    kept = {name: value for name, value in inherited if name not in REDIRECTING_VARIABLES}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+def _run(
+    directory: Path | str, arguments: Sequence[str], timeout_seconds: float, variables: dict[str, str]
+) -> GitResult:
     try:
         with process_start_lock:
             process = subprocess.Popen(
-                ["git", *_NO_HOOKS, *arguments],
+                ["git", *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,
-                env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
+                env=variables,
             )
             running_git_pids.add(process.pid)
     except OSError as error:
@@ -92,6 +139,7 @@ def run_git(
                 raise
     finally:
         running_git_pids.discard(process.pid)
+    _kill(process)  # what a filter may have left running
     return GitResult(
         exit_code=process.returncode,
         stdout=out.decode("utf-8", "replace"),
@@ -113,3 +161,99 @@ def query_git(directory: Path | str, *arguments: str) -> str | None:
     """Return the output of a read-only git command, or None if it fails."""
     result = run_git(directory, "--no-optional-locks", *arguments)
     return result.stdout if result.ok else None
+
+
+# --- programs of the repository ----------------------------------------------------------
+
+
+def find_git_directories(directory: Path | str) -> tuple[str, str] | None:
+    """Return the git directory and the common git directory of a working tree, or None; without running git."""
+    folder, below = os.path.abspath(directory), ""  # noqa: PTH100
+    while folder != below:
+        path = f"{folder}/.git"
+        if os.path.isdir(path):  # noqa: PTH112
+            return path, os.path.realpath(path)
+        if text := _read(path):
+            own = os.path.join(folder, os.fsdecode(text).removeprefix("gitdir:").strip())  # noqa: PTH118
+            common = os.fsdecode(_read(f"{own}/commondir")).strip()
+            return own, os.path.realpath(os.path.join(own, common))  # noqa: PTH118
+        folder, below = os.path.dirname(folder), folder  # noqa: PTH120
+    return None
+
+
+def trust_git_programs(directory: Path | str) -> dict[str, str]:
+    """Let git run the programs that the repository configures now, and return these settings.
+
+    To be called when a person starts a run, before an agent works in the repository.
+    """
+    found = find_git_directories(directory)
+    if not found or not _overriding_settings(directory):
+        return {}
+    programs = _configured_programs(directory)[0]
+    _trusted[found[1]] = frozenset(programs.items())
+    _overrides.clear()
+    return programs
+
+
+def _overriding_settings(directory: Path | str) -> tuple[tuple[str, str], ...]:
+    """Return settings that keep git from running programs which the repository configures."""
+    found = find_git_directories(directory)
+    if not found:
+        return ()
+    own, common = found
+    content = b"\0".join(
+        _read(path) for path in (f"{common}/config", f"{common}/config.worktree", f"{own}/config.worktree")
+    )
+    lowered = content.lower()
+    if not any(mark in lowered for mark in _MARKS):
+        return ()
+    known = _overrides.get((own, content))
+    if known is None:
+        programs, fallbacks = _configured_programs(directory)
+        trusted = _trusted.get(common, frozenset())
+        known = tuple(
+            (name, fallbacks.get(name, _neutral_value(name) or ""))
+            for name, value in programs.items()
+            if (name, value) not in trusted
+        )
+        if b"[include" not in lowered:  # another file may change
+            _overrides[own, content] = known
+    return known
+
+
+def _configured_programs(directory: Path | str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return settings of the repository that name programs, and what the person's own configuration says instead."""
+    listing = ("config", "--list", "--show-scope", "-z")
+    ran = _run(directory, listing, GIT_TIMEOUT_SECONDS, _inherited_variables())
+    fields = ran.stdout.split("\0")
+    local: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for scope, setting in zip(fields[::2], fields[1::2], strict=False):
+        name, _, value = setting.partition("\n")
+        if _neutral_value(name) is not None:
+            (local if scope in ("local", "worktree") else others)[name] = value
+    return local, others
+
+
+def _neutral_value(name: str) -> str | None:
+    section, _, rest = name.partition(".")
+    return _NEUTRAL_VALUES.get(section, {}).get(rest.rpartition(".")[2])
+
+
+def _add_settings(variables: dict[str, str], settings: Sequence[tuple[str, str]]) -> None:
+    """Add settings to the environment of git: unlike an option, it takes names with any characters."""
+    if not settings:
+        return
+    count = int(variables.get("GIT_CONFIG_COUNT") or 0)
+    for number, (name, value) in enumerate(settings, count):
+        variables[f"GIT_CONFIG_KEY_{number}"] = name
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    variables["GIT_CONFIG_COUNT"] = str(count + len(settings))
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""

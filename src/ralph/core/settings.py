@@ -116,6 +116,11 @@ def _expected_variables(names: list[str]) -> str:
     return "" if all(map(is_variable_pattern, names)) else "variable names like DATABASE_URL or MYAPP_*"
 
 
+def _expected_paths(paths: list[str]) -> str:
+    is_inside = all(path and not path.startswith(("/", "~")) and ".." not in path.split("/") for path in paths)
+    return "" if is_inside else "paths inside the project, such as node_modules"
+
+
 @section("store")
 class StoreConfig:
     """Location of the store; an empty URL means a file in the project directory."""
@@ -148,6 +153,11 @@ class ExecutionConfig:
         (), "shell commands that must all succeed", example='gates = ["make test"]', needs_trust=True
     )
     gate_seconds: float = setting(600.0, "timeout of a gate; 0 means no limit")
+    reuse: tuple[str, ...] = setting(
+        ("node_modules", ".venv", "venv"),
+        "ignored directories that gates find in a clean checkout",
+        check=_expected_paths,
+    )
     lease_seconds: float = setting(
         120.0, "time until the task of a lost worker can be claimed again", minimum=1, maximum=86_400
     )

@@ -21,41 +21,36 @@ from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
 from ralph.loop.environment import (
     SEARCHED_OUTPUT_CHARACTERS,
-    gate_environment,
-    missing_variables,
-    missing_variables_hint,
     session_variables,
 )
-from ralph.loop.gates import run_gates
 from ralph.loop.git import snapshots
-from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.git.repository import StopRequestedError
-from ralph.loop.hats import MoveKind
-from ralph.loop.limits import has_task_limits
+from ralph.loop.limits import NO_LIMIT, has_task_limits
 from ralph.loop.options import RunEnding
 from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.progress import progress_event
 from ralph.loop.prompt import shown_memory_text
-from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review, strip_echo
 from ralph.loop.settle import capture_attempt
-from ralph.loop.strategy import session_cost, strongest_model, unknown_model_problem
+from ralph.loop.strategy import session_cost, unknown_model_problem
+from ralph.loop.verify import WorkVerifier
 from ralph.memory.freshness import record_file_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from ralph.core.records import AttemptResult, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.git.settings import UndoneChange
     from ralph.loop.hats import HatMove
     from ralph.loop.prepare import PreparedAttempt
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
     from ralph.store.attempts import ClaimedAttempt
 
-NO_LIMIT = float("inf")
 MIN_SESSION_SECONDS = 1.0
 """Minimum time a session gets when its task has almost used up its limit, in seconds."""
 
@@ -82,6 +77,8 @@ class AttemptRunner:
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
+        self._notices: list[str] = []
+        """Lines for the log of the task."""
         self.was_asked = False
         """Whether a person was asked for feedback."""
         self.is_agent_missing = False
@@ -196,6 +193,26 @@ class AttemptRunner:
             result, memories=tuple(record_file_marks(memory, self._context.root) for memory in result.memories)
         )
 
+    def _verify(
+        self, reply: AgentReply, sigils: Sigils, move: HatMove
+    ) -> tuple[VerificationResult, MergeProblem | None]:
+        """Verify what the session claims to have done, and merge it if the task has its own branch."""
+        verifier = WorkVerifier(
+            self._context,
+            self._store,
+            self._task,
+            self._attempt,
+            self._worktree,
+            self._emit,
+            self._has_lost_claim,
+            self._call_agent,
+            self._report_changes,
+        )
+        try:
+            return verifier.verify(reply, sigils, move)
+        finally:
+            self._worktree = verifier.worktree
+
     def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
         store, task, options = self._store, self._task, self._context.run_options
@@ -226,7 +243,9 @@ class AttemptRunner:
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
-        self._reply = self._call_agent(prompt.text, self._attempt.model, seconds)
+        self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
+        if self._worktree and self._context.branches:
+            self._notice(self._context.branches.undo_base_move(self._worktree))
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
@@ -239,40 +258,49 @@ class AttemptRunner:
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
 
-    def _call_agent(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> AgentReply:
+    def _call_agent(
+        self, prompt: str, model: str | None, seconds: float, directory: Path, *, read_only: bool = False
+    ) -> AgentReply:
         agent = self._config.agent
         session = SessionOptions(
-            directory=self._directory,
+            directory=directory,
             model=model,
             limits=Limits(
                 seconds=seconds,
                 idle_seconds=agent.idle_seconds or NO_LIMIT,
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
             ),
-            environment=self._environment(read_only=read_only),
+            environment=session_variables(self._config, self._task.id, self._attempt, read_only=read_only),
             should_stop=self._should_stop,
             on_output=lambda text: self._emit(progress_event("output", text=text)),
             read_only=read_only,
         )
         self._store.database.release_connection()  # an agent takes minutes: free the connection for others
-        reply = self._context.agent.work(prompt, session)
+        if read_only:  # changes to git's settings count against a review, and are undone there
+            reply = self._context.agent.work(prompt, session)
+        else:
+            with self._context.git_settings.protect(directory) as changes:
+                reply = self._context.agent.work(prompt, session)
+            self._report_changes(changes)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
             passed = allowed_environment(agent=self._context.agent.name, variable_names=agent.environment)
             output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
-            self._warn_missing_variables(output, {**passed, **session.environment})
+            self._context.warn_missing_variables(output, {**passed, **session.environment}, self._emit)
         if reply.ending is SessionEnding.STOPPED:
             reply = replace(reply, detail=self._why_stopped())
         cost = session_cost(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
 
-    def _environment(self, *, read_only: bool = False) -> dict[str, str]:
-        """Return the variables that describe this attempt to agents and gates."""
-        return session_variables(self._config, self._task.id, self._attempt, read_only=read_only)
+    def _report_changes(self, changes: Sequence[UndoneChange]) -> None:
+        """Report settings of git that were changed and put back."""
+        for change in changes:
+            self._notice(change.message)
 
-    def _warn_missing_variables(self, output: str, environment: Mapping[str, str]) -> None:
-        """Warn once about variables that are set here, named in the output, and not passed on."""
-        if names := self._context.claim_unannounced(missing_variables(output, environment)):
-            self._emit(progress_event("warning", message=missing_variables_hint(names)))
+    def _notice(self, message: str) -> None:
+        """Warn of something that a session did outside of its task, if there is anything to say."""
+        if message:
+            self._notices.append(message)
+            self._emit(progress_event("warning", message=message))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
         """Remove a request for an unknown model from the sigils and report it."""
@@ -289,118 +317,6 @@ class AttemptRunner:
         if self._has_lost_claim():
             return "the claim was lost"
         return context.stop_reason or RunEnding.LIMIT_MINUTES
-
-    # --- verification --------------------------------------------------------------------
-
-    def _verify(
-        self, reply: AgentReply, sigils: Sigils, move: HatMove
-    ) -> tuple[VerificationResult, MergeProblem | None]:
-        """Verify finished work; that of the last hat is merged if the task has its own branch."""
-        is_last = move.kind is MoveKind.DONE
-        if not is_last and not hats.changes_files(self._attempt.hat):
-            return VerificationResult(), None
-        if is_last and (merge_problem := self._catch_up()):
-            return VerificationResult(), merge_problem
-        verdict = self._run_gates()
-        # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
-        if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
-            verdict = self._review(verdict, reply, sigils)
-        if is_last and verdict.passed and self._worktree:
-            return self._merge(self._worktree, verdict)
-        return verdict, None
-
-    def _run_gates(self) -> VerificationResult:
-        execution = self._config.execution
-        environment = gate_environment(self._config, self._environment())
-        verdict = run_gates(
-            execution.gates if execution.verify else (),
-            self._directory,
-            execution.gate_seconds or NO_LIMIT,
-            environment,
-            self._should_stop,
-            lambda command, result: self._emit(progress.gate_event(command, result)),
-        )
-        for gate in verdict.gates:
-            if not gate.passed:
-                self._warn_missing_variables(f"{gate.command}\n{gate.output}", environment)
-        return verdict
-
-    def _review(self, verdict: VerificationResult, reply: AgentReply, sigils: Sigils) -> VerificationResult:
-        """Review the work in a read-only session."""
-        task = self._task
-        self._emit(progress_event("review_started", task_id=task.id))
-        feature_id = task.feature_id
-        feature = self._context.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
-        prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
-        model = self._review_model() if self._context.agent.accepts_model else None
-        # Changes must not be reverted where another run works in the same directory.
-        is_ours = self._worktree is not None or self._context.is_only_run
-        with ReadOnlyWorktree(self._directory, reverts=is_ours) as frozen:
-            answer = self._call_agent(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
-        answer_sigils = parse_sigils(strip_echo(answer.text, prompt))
-        is_passed = is_passing_answer(answer.text, task.id)
-        review = judge_review(answer, answer_sigils, is_passed, frozen.reverted, frozen.saved_ref)
-        self._emit(progress.review_ended_event(review))
-        return replace(verdict, review=review)
-
-    def _review_model(self) -> str | None:
-        """Return the model for the review: the strongest, unless the ladder is not in use."""
-        models, used = self._config.models, self._attempt.model
-        return self._config.execution.review_model or (strongest_model(models) if used in models.ladder else used)
-
-    # --- branches ------------------------------------------------------------------------
-
-    def _catch_up(self) -> MergeProblem | None:
-        """Merge the base branch into finished work, so that the gates run on the combined result."""
-        branches, execution = self._context.branches, self._config.execution
-        is_verified = execution.verify and (execution.gates or execution.review)
-        if not branches or not self._worktree or not is_verified:
-            return None
-        try:
-            if branches.is_behind(self._worktree):
-                self._worktree = branches.prepare_worktree(self._task.id, self._task.title)
-        except WorktreeError as error:  # the result of the session is kept all the same
-            return MergeProblem(reason=str(error), waits_for_person=True)
-        conflicts = self._worktree.conflicts
-        if not conflicts:
-            return None
-        why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
-        return MergeProblem(reason=why, files=conflicts)
-
-    def _merge(
-        self, worktree: TaskWorktree, verdict: VerificationResult
-    ) -> tuple[VerificationResult, MergeProblem | None]:
-        """Merge finished work into the base branch; the gates run again if that branch has moved."""
-        assert self._context.branches
-        if self._has_lost_claim():
-            return verdict, MergeProblem(reason="the claim was lost before the work was merged")
-        latest = verdict
-
-        def passes_again() -> bool:
-            nonlocal latest
-            latest = replace(verdict, gates=self._run_gates().gates)
-            return latest.passed
-
-        recheck = passes_again if verdict.gates else None
-        merge = self._context.branches.commit_and_merge(
-            worktree, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
-        )
-        if not latest.passed:
-            return latest, None
-        if merge.reason:
-            return latest, MergeProblem(
-                reason=merge.reason, files=merge.conflicts, waits_for_person=merge.waits_for_person
-            )
-        self._worktree = None
-        self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
-        return latest, None
-
-    def _has_claim(self) -> bool:
-        """Renew the claim in the database and return whether it is still held."""
-        task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._context.with_retries(
-            lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
-        )
 
     # --- result --------------------------------------------------------------------------
 
@@ -426,6 +342,7 @@ class AttemptRunner:
             merge_problem=merge_problem,
             feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
             shown_memories=shown_memory_text(prompt) if prompt else "",
+            notices=self._notices,
         )
 
     def _ask_feedback(self) -> str:

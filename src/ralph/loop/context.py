@@ -10,6 +10,8 @@ from ralph.core.errors import StoreNotWritableError
 from ralph.core.files import disk_problem
 from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
+from ralph.loop.environment import missing_variables, missing_variables_hint
+from ralph.loop.git.settings import GitSettings
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
@@ -17,7 +19,7 @@ from ralph.memory.sharing import import_shared
 from ralph.store.retry import retrying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TypeVar
 
@@ -79,6 +81,7 @@ class RunContext:
         self.budget = budget
         self.ask_feedback = ask_feedback
         self.branches = branches
+        self.git_settings = GitSettings(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""
@@ -118,6 +121,11 @@ class RunContext:
             new = [name for name in dict.fromkeys(names) if name not in self._announced]
             self._announced.update(new)
         return new
+
+    def warn_missing_variables(self, output: str, environment: Mapping[str, str], emit: EventHandler) -> None:
+        """Warn once about variables that are set here, named in the output, and not passed on."""
+        if names := self.claim_unannounced(missing_variables(output, environment)):
+            emit(progress_event("warning", message=missing_variables_hint(names)))
 
     def record_crash(self, attempt: Attempt) -> bool:
         """Record an attempt and return whether the agent crashes the same way on every task."""

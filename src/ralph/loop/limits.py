@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ralph.core.records import Attempt
     from ralph.loop.options import RunOptions
 
-
+NO_LIMIT = float("inf")
+"""Seconds of a session or gate without a timeout."""
 TIME_LIMIT_TOLERANCE = 0.99
 """Share of a task's minutes that counts as all of them: a session may end slightly early."""
 

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ralph.core.errors import RalphError, StoreError, StoreUnavailableError, WorktreeError
+from ralph.core.git import trust_git_programs
 from ralph.core.records import TaskStatus, record_fields, replace
 from ralph.loop import progress
 from ralph.loop.context import RunContext
@@ -95,6 +96,7 @@ class Loop:
 
     def run_loop(self) -> RunSummary:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
+        programs = trust_git_programs(self._directory)
         branches = self._open_branches()
         run = self._start()
         context = RunContext(
@@ -117,6 +119,9 @@ class Loop:
                     " Use ralph run --parallel to give each task its own worktree."
                 )
                 context.emit(progress_event("warning", message=message))
+            if programs:
+                listed = ", ".join(f"{name} = {value}" for name, value in programs.items())
+                context.emit(progress_event("note", message=f"Git runs what this repository configures: {listed}"))
             try:
                 worker = Worker(context, self._store, 1 if self._options.parallel > 1 else 0)
                 worker.release_dead_claims()

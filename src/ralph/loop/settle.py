@@ -25,6 +25,8 @@ from ralph.memory.lifecycle.fingerprint import EchoDetector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ralph.core.records import AgentReply, Attempt, Sigils, Task, TaskStatus, VerificationResult
     from ralph.loop.hats import HatMove
     from ralph.loop.outcome import AttemptJudgment, MergeProblem, OutcomeContext
@@ -56,10 +58,12 @@ def capture_attempt(
     merge_problem: MergeProblem | None = None,
     feedback: str = "",
     shown_memories: str = "",
+    notices: Sequence[str] = (),
 ) -> AttemptResult:
     """Return the result of an attempt, ready to be settled.
 
-    `feedback` comes from the person who interrupted it; `shown_memories` is the memory text of the prompt.
+    `feedback` comes from the person who interrupted it; `shown_memories` is the memory text of the prompt; `notices`
+    are lines for the log of the task.
     """
     plans = attempt.hat == "planner"
     judgment = judge_attempt(
@@ -107,7 +111,11 @@ def capture_attempt(
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
         and judgment.category not in ("not_merged", "not_verified"),
-        log=(_log_line(ended, after.status), *(f"Ignored: {problem}" for problem in problems)),
+        log=(
+            _log_line(ended, after.status),
+            *(f"Ignored: {problem}" for problem in problems),
+            *map(sanitize, (*verdict.left_out, *notices)),
+        ),
         ignored_sigils=problems,
     )
 
@@ -160,9 +168,9 @@ def _report(
     if category == "no_sigil" and not own:
         why = MISSING_SIGIL_REASON
     elif category in FULL_TEXT_CATEGORIES:
-        why = judgment.details or attempt.reason
+        why = "\n".join([judgment.details or attempt.reason, *verdict.left_out])
     elif not own or not verdict.passed:
-        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _tail(evidence), why])))
+        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, *verdict.left_out, _tail(evidence), why])))
     trace = (own.trace if own else "") or _trace(evidence)
     return FailureReport(
         run_id=attempt.run_id,

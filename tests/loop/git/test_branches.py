@@ -16,7 +16,8 @@ import pytest
 from ralph.core.errors import WorktreeError
 from ralph.core.git import run_git
 from ralph.loop.git import repository
-from ralph.loop.git.branches import MergeResult, TaskBranches, branch_suffix
+from ralph.loop.git.base_branch import MergeResult
+from ralph.loop.git.branches import TaskBranches, branch_suffix
 from ralph.loop.git.repository import Repository
 from ralph.workspace import find_root, init_project
 
@@ -30,7 +31,7 @@ from ralph.loop.git.branches import TaskBranches
 branches = TaskBranches.open(Path(sys.argv[1]))
 place = branches.prepare_worktree("t-1", "Write")
 (place.directory / "new.txt").write_text("made\\n")
-branches._merge = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+branches._base.merge_work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 branches.commit_and_merge(place, "t-1", "Write")
 """
 
@@ -296,15 +297,17 @@ def test_what_is_left_when_an_attempt_ends_survives_its_directory(branches: Task
     assert (branches.prepare_worktree("t-1", "Write").directory / "half.txt").read_text() == "half\n"
 
 
-def test_a_branch_that_vanished_starts_anew(root: Path, branches: TaskBranches) -> None:
+@pytest.mark.parametrize("where", ["", ".ralph/worktrees/t-1"])
+def test_a_branch_that_vanished_comes_back_from_its_worktree(root: Path, branches: TaskBranches, where: str) -> None:
     place = branches.prepare_worktree("t-1", "Write")
     commit(place.directory, "half.txt", "half\n")
-    git(root, "update-ref", "-d", "refs/heads/ralph/t-1")
+    (place.directory / "more.txt").write_text("more\n")
+    git(root / where, "update-ref", "-d", "refs/heads/ralph/t-1")
 
     again = branches.prepare_worktree("t-1", "Write")
 
-    assert again.is_new
-    assert not (again.directory / "half.txt").exists()
+    assert not again.is_new
+    assert git(root, "show", "ralph/t-1:half.txt", "ralph/t-1:more.txt") == "half\nmore"
     assert git(again.directory, "status", "--porcelain") == ""
 
 
@@ -732,17 +735,20 @@ def test_another_git_at_work_in_the_tree_is_waited_for(root: Path, branches: Tas
     assert merge.files == ("new.txt",)
 
 
-def test_a_place_knows_whether_it_is_behind(root: Path, branches: TaskBranches) -> None:
+def test_work_is_committed_on_top_of_the_current_base(root: Path, branches: TaskBranches) -> None:
     place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
+    first = branches.commit_work(place, "t-1", "Write")
+    moved = commit(root, "b.txt", "meanwhile\n")
 
-    assert not branches.is_behind(place)
-    commit(root, "b.txt", "meanwhile\n")
-    assert branches.is_behind(place)
-    again = branches.prepare_worktree("t-1", "Write")
-    assert not branches.is_behind(again)
-    assert not branches.is_behind(place)
-    assert branches.commit_and_merge(place, "t-1", "Write").files == ("new.txt",)
+    behind = branches.commit_work(place, "t-1", "Write", catches_up=False)
+    current = branches.commit_work(place, "t-1", "Write")
+
+    assert (first.base, behind.base, current.base) == (git(root, "rev-parse", "main~1"), "", moved)
+    assert behind.commit == first.commit
+    assert git(root, "ls-tree", "--name-only", current.tree).split() == ["a.txt", "b.txt", "new.txt"]
+    assert branches.commit_and_merge(place, "t-1", "Write", work=current).files == ("new.txt",)
+    assert git(root, "rev-parse", "main^{tree}") == current.tree
 
 
 # --- several at once --------------------------------------------------------------------

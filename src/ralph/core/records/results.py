@@ -46,6 +46,8 @@ class VerificationResult:
 
     gates: tuple[GateResult, ...] = ()
     review: Review | None = None
+    left_out: tuple[str, ...] = ()
+    """One sentence for each file of the agent that was not judged, because git leaves it out of commits."""
 
     @property
     def passed(self) -> bool:

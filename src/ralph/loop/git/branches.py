@@ -13,35 +13,38 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph.core.config import TOML_NAME
 from ralph.core.errors import WorktreeError
-from ralph.core.records import record, replace
+from ralph.core.records import replace
 from ralph.loop.git import worktrees
-from ralph.loop.git.commits import MergeRefusedError, TaskCommitter, TaskWorktree, is_inside, name_few
+from ralph.loop.git.base_branch import BaseBranch, MergeResult
+from ralph.loop.git.checkouts import CHECKOUT_PREFIX, clean_checkout
+from ralph.loop.git.commits import (
+    CommittedWork,
+    MergeRefusedError,
+    TaskCommitter,
+    TaskWorktree,
+    is_inside,
+    name_few,
+)
+from ralph.loop.git.left_out import find_left_out
 from ralph.loop.git.repository import (
     Repository,
     StopRequestedError,
     full_ref,
-    git_error,
     operation_in_progress,
 )
-from ralph.loop.git.worktrees import ADMIN_DIRECTORY, worktree_git_directory
+from ralph.loop.git.worktrees import ADMIN_DIRECTORY, last_commit, worktree_git_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from ralph.core.git import GitResult
     from ralph.loop.git.repository import BranchRef
 
 WORKTREES_DIRECTORY = ".ralph/worktrees"
 """Directory of the worktrees, relative to the project."""
 BRANCH_PREFIX = "ralph"
 """Prefix of the branches of tasks."""
-MERGE_RETRIES = 5
-"""Number of attempts to merge while others move the base branch."""
-MAX_CONFLICT_LINES = 10
-"""Maximum number of conflict lines quoted from git."""
 MAX_SUBJECT_LENGTH = 200
 """Maximum length of a commit subject, in characters."""
 MAX_BRANCH_NAME_LENGTH = 48
@@ -51,20 +54,6 @@ _OWN_FILES = (".ralph/", ".agent/", ".ralph.toml")
 """Paths that Ralph itself writes in the person's worktree."""
 _NEVER_COMMITTED = (".ralph", ".agent/memories.md")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-
-
-@record
-class MergeResult:
-    """Result of merging finished work."""
-
-    commit: str | None = None
-    """New head of the base branch; None when nothing was merged."""
-    files: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    reason: str = ""
-    """Why it was not merged; empty when it was, or when there was nothing to merge."""
-    waits_for_person: bool = False
-    """Whether a person has to act, because the obstacle is outside of the task."""
 
 
 def branch_suffix(task_id: str) -> str:
@@ -86,20 +75,19 @@ class TaskBranches:
         self._common = repository.common_git_directory
         self._folder = repository.top / repository.prefix / WORKTREES_DIRECTORY
         self._excluded = tuple(repository.prefix + name for name in _NEVER_COMMITTED)
+        self._base = BaseBranch(repository, base, self._excluded)
         self._committer = TaskCommitter(repository, self._excluded)
 
     @classmethod
     def open(cls, root: Path) -> TaskBranches:
         """Open the project in a directory; raise WorktreeError where work could not be merged later."""
         repository = Repository.open(root)
-        branches = cls(repository, "")
-        branches._create_directories()
+        cls(repository, "").create_directories()
         # While another process merges, the tree briefly looks modified.
         with repository.lock():
-            branches.base = _mergeable_branch(repository)
-        return branches
+            return cls(repository, _mergeable_branch(repository))
 
-    def _create_directories(self) -> None:
+    def create_directories(self) -> None:
         """Create the directories for worktrees and locks, ignored by git."""
         try:
             (self._common / ADMIN_DIRECTORY).mkdir(exist_ok=True)
@@ -126,14 +114,15 @@ class TaskBranches:
         if self.base not in refs:
             message = f"The branch {self.base} no longer exists, so there is nothing to start from."
             raise WorktreeError(message, code="base-branch-missing")
+        base_commit, message = refs[self.base].commit, _commit_message(title, task_id)
         try:
             if self._is_worktree(top):
-                if branch in refs:
-                    return self._continue_work(
-                        self._worktree_at(top, branch, is_new=False), _commit_message(title, task_id)
-                    )
-                worktrees.remove_worktree(self._repository, top)
-            return self._create_worktree(top, branch, refs, _commit_message(title, task_id))
+                if branch not in refs:
+                    self._restore_branch(top, branch, base_commit)
+                worktree = self._continue_work(self._worktree_at(top, branch, is_new=False), message)
+            else:
+                worktree = self._create_worktree(top, branch, refs, message)
+            return replace(worktree, base_commit=base_commit)
         except OSError as error:
             raise WorktreeError(
                 f"Could not create {top}: {error.strerror}: {error.filename}.", code="worktree-not-created"
@@ -160,6 +149,13 @@ class TaskBranches:
         folder = worktree_git_directory(top)
         return folder is not None and folder.resolve().parent == self._common / "worktrees"
 
+    def _restore_branch(self, top: Path, branch: str, base: str) -> None:
+        """Create the branch of a worktree again, which may hold the only copy of the work."""
+        commit = last_commit(top)
+        if not commit or not self._repository.try_git(top, "cat-file", "-e", f"{commit}^{{commit}}").ok:
+            commit = base
+        self._repository.run_git_checked(self._repository.top, "update-ref", full_ref(branch), commit)
+
     def _worktree_at(self, top: Path, branch: str, *, is_new: bool, start: str = "") -> TaskWorktree:
         directory = top / self._repository.prefix
         directory.mkdir(parents=True, exist_ok=True)
@@ -171,7 +167,7 @@ class TaskBranches:
         if earlier and earlier.worktree:
             _refuse_checked_out(branch, earlier)
             worktrees.remove_worktree(self._repository, Path(earlier.worktree))
-        self._create_directories()
+        self.create_directories()
         commit = (earlier or refs[self.base]).commit
         worktrees.add_worktree(self._repository, top, branch, commit)
         self._check_out(top)
@@ -198,35 +194,47 @@ class TaskBranches:
             # Work that cannot be committed stays in the tree for the agent to look at.
             if not self._repository.try_git(worktree.root, "checkout", "-q", worktree.branch).ok:
                 raise
-        merging = ("merge", "-q", "--ff", "--no-edit", "--no-stat", "--no-verify-signatures")
-        ran = self._repository.try_git(worktree.root, *merging, full_ref(self.base))
-        conflicts = () if ran.ok else self._unmerged(worktree)
-        if not ran.ok and not conflicts:
-            raise WorktreeError(f"Could not merge {self.base} into {worktree.branch}: {git_error(ran)}")
-        return replace(worktree, conflicts=conflicts)
+        return replace(worktree, conflicts=self._base.merge_into(worktree))
 
-    def _unmerged(self, worktree: TaskWorktree) -> tuple[str, ...]:
-        return tuple(
-            self._repository.relative_path(path) for path, _ in self._repository.status(worktree.root).unmerged
-        )
+    # --- what will be merged -----------------------------------------------------------
 
-    def is_behind(self, worktree: TaskWorktree) -> bool:
-        """Return whether the base branch has commits that a worktree lacks."""
-        base = self._repository.find_branches(self.base).get(self.base)
-        return (
-            base is not None
-            and base.commit != worktree.start_commit
-            and not self._repository.is_ancestor(worktree.root, base.commit)
-        )
+    def commit_work(
+        self, worktree: TaskWorktree, task_id: str, title: str, *, catches_up: bool = True
+    ) -> CommittedWork:
+        """Commit the work in a worktree and return what would be merged.
 
-    # --- merging -----------------------------------------------------------------------
+        With `catches_up`, the base branch is merged into it first, so that gates judge the combined result. Raises
+        MergeRefusedError if the work cannot be committed or conflicts with the base branch.
+        """
+        state = self._committer.commit(worktree, _commit_message(title, task_id))
+        left_out = find_left_out(self._repository, worktree, state, self._excluded)
+        base, work = self._base.find_with(worktree)
+        is_current = work.commit == base.commit or state.head == worktree.start_commit == base.commit
+        if catches_up and not is_current:
+            return replace(self._base.catch_up(worktree, base, work), left_out=left_out)
+        current_base = base.commit if is_current else ""
+        return CommittedWork(commit=work.commit, tree=work.tree, base=current_base, left_out=left_out)
+
+    @contextmanager
+    def check_out(self, worktree: TaskWorktree, work: CommittedWork, reuse: Sequence[str]) -> Iterator[Path]:
+        """Yield the project directory in a clean checkout of committed work; see `clean_checkout`."""
+        top = self._folder / f"{CHECKOUT_PREFIX}{worktree.root.name}"
+        sources = (self._repository.top / self._repository.prefix, worktree.directory)
+        with clean_checkout(self._repository, top, work.commit, sources, reuse) as directory:
+            yield directory
+
+    def undo_base_move(self, worktree: TaskWorktree) -> str:
+        """Move the base branch back if a session has moved it to a commit of its own; return what happened."""
+        try:
+            return self._base.undo_move(worktree)
+        except WorktreeError as error:
+            return str(error)
 
     def has_base(self) -> bool:
         """Return whether the base branch still exists."""
-        try:
-            return self.base in self._repository.find_branches(self.base)
-        except WorktreeError:
-            return False
+        return self._base.exists()
+
+    # --- merging -----------------------------------------------------------------------
 
     @contextmanager
     def task_lock(self, task_id: str, should_stop: Callable[[], bool]) -> Iterator[None]:
@@ -243,24 +251,27 @@ class TaskBranches:
         task_id: str,
         title: str,
         should_stop: Callable[[], bool] = lambda: False,
-        run_gates_again: Callable[[], bool] | None = None,
+        judge: Callable[[CommittedWork], bool] | None = None,
         has_claim: Callable[[], bool] = lambda: True,
+        work: CommittedWork | None = None,
     ) -> MergeResult:
-        """Commit the work in a worktree, merge it into the base branch and remove the worktree.
+        """Merge the work in a worktree into the base branch and remove the worktree.
 
-        Work that cannot be merged stays in its worktree. If the base branch has moved, it is merged into the worktree
-        first, and `run_gates_again` must pass on the result. `has_claim` is asked right before the merge, because
-        another worker may have taken over the task.
+        `work` is what has been judged; without it, what is in the worktree is committed. If the base branch has moved
+        since, it is merged into the worktree first, and `judge` must accept the result. `has_claim` is asked right
+        before the merge, because another worker may have taken over the task. Work that cannot be merged stays in its
+        worktree, and so do files that are in no commit.
         """
         message = _commit_message(title, task_id)
         try:
-            files = self._committer.commit(worktree, message)
-            # Without a change since the worktree was created there is nothing to merge.
+            work = work or self.commit_work(worktree, task_id, title, catches_up=False)
             merge = (
                 MergeResult()
-                if files == ()
-                else self._merge(worktree, message, files, should_stop, run_gates_again, has_claim)
+                if work.commit == worktree.start_commit
+                else self._base.merge_work(worktree, message, work, should_stop, judge, has_claim)
             )
+            if work.left_out:
+                return replace(merge, left_out=work.left_out)
             self._remove(worktree.root, worktree.branch)
         except MergeRefusedError as error:
             return MergeResult(conflicts=error.conflicts, reason=str(error), waits_for_person=error.waits_for_person)
@@ -274,110 +285,6 @@ class TaskBranches:
             self._committer.commit(worktree, f"wip: {worktree.branch}")
         except WorktreeError:
             return  # the work stays in the tree
-
-    def _merge(
-        self,
-        worktree: TaskWorktree,
-        message: str,
-        files: tuple[str, ...] | None,
-        should_stop: Callable[[], bool],
-        run_gates_again: Callable[[], bool] | None,
-        has_claim: Callable[[], bool],
-    ) -> MergeResult:
-        repository = self._repository
-        with repository.lock(should_stop):
-            if run_gates_again and self.is_behind(worktree):
-                if conflicts := self._continue_work(worktree, message).conflicts:
-                    raise self._conflict(conflicts, ())
-                if not run_gates_again():
-                    raise MergeRefusedError(f"The work does not pass the gates together with the current {self.base}.")
-            if not has_claim():
-                raise StopRequestedError("Another worker has taken over the task, so the work was not merged.")
-            for _ in range(MERGE_RETRIES):
-                refs = repository.find_branches(self.base, worktree.branch)
-                if self.base not in refs:
-                    why = f"The branch {self.base} no longer exists; the work is on {worktree.branch}."
-                    raise MergeRefusedError(why, waits_for_person=True)
-                before, work = refs[self.base], refs[worktree.branch]
-                tree = self._merged_tree(worktree, before.commit, work.commit)
-                if tree == before.tree:
-                    return MergeResult()
-                files = files or self._changed_files(before.commit, tree)
-                self._refuse_protected_files(files, worktree)
-                parents = ("-p", before.commit, "-p", work.commit)
-                commit = repository.run_git_checked(worktree.root, "commit-tree", tree, *parents, "-m", message)
-                if self._move_base(before, commit, worktree.branch):
-                    return MergeResult(commit=commit, files=files)
-        raise MergeRefusedError(f"{self.base} kept changing, so nothing could be merged.", waits_for_person=True)
-
-    def _refuse_protected_files(self, files: Sequence[str], worktree: TaskWorktree) -> None:
-        """Refuse work that changes Ralph's own files: agents must not decide how they are verified."""
-        paths = [os.path.normpath(f"{self._repository.prefix}{file}") for file in files]
-        if protected := [path for path in paths if is_inside(path, self._excluded)]:
-            files_text, branch = name_few(protected), worktree.branch
-            why = f"The work changes {files_text}, a file of Ralph. Remove it from the commits on {branch}."
-            raise MergeRefusedError(why)
-        settings = f"{self._repository.prefix}{TOML_NAME}"
-        if settings in paths:
-            command = f"git merge {worktree.branch}"
-            why = f"The work changes {settings}, which defines the gates. Review it, then run: {command}"
-            raise MergeRefusedError(why, waits_for_person=True)
-
-    def _changed_files(self, before: str, after: str) -> tuple[str, ...]:
-        command = ("diff-tree", "-r", "--name-only", "--no-renames", "-z", before, after)
-        output = self._repository.run_git_checked(self._repository.top, *command)
-        return tuple(self._repository.relative_path(path) for path in output.split("\0") if path)
-
-    def _merged_tree(self, worktree: TaskWorktree, base: str, work: str) -> str:
-        """Return the tree of the merge of both commits; raise if they conflict."""
-        ran = self._repository.try_git(worktree.root, "merge-tree", "--write-tree", "--name-only", "-z", base, work)
-        tree, *rest = ran.stdout.split("\0")
-        if ran.ok:
-            return tree
-        if ran.exit_code != 1 or "" not in rest:
-            raise MergeRefusedError(f"The work cannot be merged: {git_error(ran)}")
-        conflicts = tuple(self._repository.relative_path(path) for path in rest[: rest.index("")])
-        raise self._conflict(conflicts, rest)
-
-    def _conflict(self, conflicts: tuple[str, ...], output: Collection[str]) -> MergeRefusedError:
-        why = f"The work conflicts with the current {self.base}, in {name_few(conflicts)}."
-        details = [line.strip() for line in output if line.startswith("CONFLICT") and ":" in line][:MAX_CONFLICT_LINES]
-        return MergeRefusedError("\n".join([why, *details]), conflicts)
-
-    def _move_base(self, before: BranchRef, commit: str, branch: str) -> bool:
-        """Move the base branch to a commit; return False if another process has moved it."""
-        if operation := operation_in_progress(self._repository.git_directory):
-            why = f"A {operation} is in progress in {self._repository.top}: finish it first."
-            raise MergeRefusedError(f"The work is on {branch} and not merged. {why}", waits_for_person=True)
-        ran = self._advance(before, commit, f"merge {branch}")
-        if ran.ok:
-            return True
-        current = self._repository.find_branches(self.base).get(self.base)
-        if current and current.commit != before.commit:
-            return False
-        blocking = [line.strip() for line in ran.stderr.split("\n") if line.startswith("\t")]
-        why = f"commit or stash the changes to {name_few(blocking)} in {before.worktree}."
-        raise MergeRefusedError(
-            f"The work on {branch} is not merged into {self.base}: {why if blocking else git_error(ran)}",
-            waits_for_person=True,
-        )
-
-    def _advance(self, before: BranchRef, commit: str, why: str) -> GitResult:
-        """Fast-forward the base branch, together with the worktree that has it checked out, if any."""
-        if before.worktree and Path(before.worktree).is_dir():
-            # Without --no-overwrite-ignore, git silently overwrites ignored files.
-            merging = (
-                "merge",
-                "-q",
-                "--ff-only",
-                "--no-overwrite-ignore",
-                "--no-stat",
-                "--no-verify-signatures",
-                commit,
-            )
-            return self._repository.try_git_when_unlocked(Path(before.worktree), *merging, GIT_REFLOG_ACTION=why)
-        updating = ("update-ref", "-m", why, full_ref(self.base), commit, before.commit)
-        return self._repository.try_git(self._repository.top, *updating)
 
     # --- cleanup -----------------------------------------------------------------------
 
@@ -396,7 +303,14 @@ class TaskBranches:
         )
         for branch in removable:
             self._remove(self._top_of(branch), branch)
+        self._remove_checkouts(kept_branches)
         return removable
+
+    def _remove_checkouts(self, kept_branches: Collection[str]) -> None:
+        """Remove checkouts that a killed run has left."""
+        for top in self._folder.glob(f"{CHECKOUT_PREFIX}*"):
+            if f"{BRANCH_PREFIX}/{top.name.removeprefix(CHECKOUT_PREFIX)}" not in kept_branches:
+                worktrees.remove_worktree(self._repository, top)
 
     def _top_of(self, branch: str) -> Path:
         return self._folder / branch.removeprefix(f"{BRANCH_PREFIX}/")
@@ -408,8 +322,11 @@ class TaskBranches:
             return not os.path.lexists(top)
         if not _is_same(found.worktree, top) or not top.is_dir():
             return not os.path.lexists(found.worktree)
-        state = self._repository.status(top, "--untracked-files=all")
-        return not state.unmerged and all(is_inside(path, self._excluded) for path in state.changed)
+        state = self._repository.status(top, "--untracked-files=all", "--ignored=matching")
+        if state.unmerged or not all(is_inside(path, self._excluded) for path in state.changed):
+            return False
+        worktree = self._worktree_at(top, branch, is_new=False)
+        return not find_left_out(self._repository, worktree, state, self._excluded)
 
     def _remove(self, top: Path, branch: str) -> bool:
         """Remove a worktree and its branch; return False if that failed; `remove_merged` tries again."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from ralph.core.errors import WorktreeError
 from ralph.core.records import record
 from ralph.loop.git.repository import full_ref, git_error, operation_in_progress, remove_stale_locks
-from ralph.loop.git.worktrees import worktree_git_directory
+from ralph.loop.git.worktrees import last_commit, worktree_git_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,20 @@ class TaskWorktree:
     """Files with conflict markers from merging the base branch."""
     start_commit: str = ""
     """Commit it was created from; empty when it holds earlier work."""
+    base_commit: str = ""
+    """Head of the base branch when the attempt began."""
+
+
+@record
+class CommittedWork:
+    """Work of a task as it will be merged."""
+
+    commit: str
+    tree: str
+    base: str = ""
+    """Head of the base branch, if the commit descends from it, so that merging gives the same tree."""
+    left_out: tuple[str, ...] = ()
+    """One sentence for each file that is in the worktree and in no commit."""
 
 
 class MergeRefusedError(WorktreeError):
@@ -56,10 +70,14 @@ class TaskCommitter:
         self._repository = repository
         self._excluded = excluded
 
-    def commit(self, worktree: TaskWorktree, message: str) -> tuple[str, ...] | None:
-        """Commit the work; return the changed files, or None if there are earlier commits on the branch."""
+    def commit(self, worktree: TaskWorktree, message: str) -> WorktreeStatus:
+        """Commit the work and return the status from before."""
         folder = self.git_directory(worktree)
-        state = self._repository.status(worktree.root, "--untracked-files=all")
+        state = self._status(worktree)
+        if not state.head and (commit := last_commit(worktree.root)):
+            # Somebody deleted the branch; a commit would start a history of its own.
+            self._repository.run_git_checked(worktree.root, "update-ref", full_ref(worktree.branch), commit)
+            state = self._status(worktree)
         if state.branch != worktree.branch:
             self._reset_branch(worktree, folder)
         if unresolved := self._unresolved(worktree, state):
@@ -77,7 +95,10 @@ class TaskCommitter:
                     worktree, "add", "-A", "--", *(f":(top,literal){path}" for path, _ in state.unmerged)
                 )
             self._git_or_refuse(worktree, "commit", "-q", "--cleanup=whitespace", "-m", message)
-        return tuple(map(self._repository.relative_path, changed)) if state.head == worktree.start_commit else None
+        return state
+
+    def _status(self, worktree: TaskWorktree) -> WorktreeStatus:
+        return self._repository.status(worktree.root, "--untracked-files=all", "--ignored=matching")
 
     def _git_or_refuse(self, worktree: TaskWorktree, *arguments: str) -> None:
         ran = self._repository.try_git(worktree.root, *arguments)

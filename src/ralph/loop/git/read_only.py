@@ -19,6 +19,8 @@ from ralph.core.records import record
 if TYPE_CHECKING:
     from typing import Self
 
+    from ralph.loop.git.settings import GitSettings
+
 SNAPSHOT_SECONDS = 120.0
 """Timeout for adding all files to the snapshot, in seconds."""
 RESTORE_BATCH_SIZE = 200
@@ -45,16 +47,15 @@ class _RepositoryState:
 class ReadOnlyWorktree:
     """Context manager that reverts changes made to a working tree inside the block."""
 
-    def __init__(self, directory: Path, *, reverts: bool = True) -> None:
-        """Without `takes_back` nothing is reverted, because another run works in the same directory."""
+    def __init__(self, directory: Path, settings: GitSettings, *, reverts: bool = True) -> None:
+        """Without `reverts` no file is reverted, because another run works in the same directory."""
         top = query_git(directory, "rev-parse", "--show-toplevel")
         prefix = (query_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
         self._top = Path(top.strip("\n")) if top and reverts else None
         self._files = (".", *(f":(exclude,top,literal){prefix}{name}" for name in _OWN_FILES))
         self._before = _RepositoryState(tree="", branch="", commit="")
         self._index: bytes | None = None
-        self._rules: dict[Path, bytes | None] = {}
-        """Contents of the files that decide which paths git looks at."""
+        self._settings = settings.protect(directory)
         self.reverted: tuple[str, ...] = ()
         """Files that were changed and reverted, and HEAD if it was moved."""
         self.saved_ref = ""
@@ -64,38 +65,28 @@ class ReadOnlyWorktree:
         if self._top:
             self._index = read_bytes_or_none(_index_path(self._top))
             self._before = self._read_state(self._top)
-            self._rules = {path: read_bytes_or_none(path) for path in _rule_paths(self._top)}
+        self._changes = self._settings.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        # First of all, because git's settings could hide a change or run a program.
+        self._settings.__exit__(None, None, None)
+        self.reverted = tuple(str(change.path) for change in self._changes)
         if not self._top or not self._before.tree:
             return
-        changed_rules = self._restore_rules()
         after = self._read_state(self._top)
         if not after.tree:
-            self.reverted = ("the repository, which git can no longer read",)
+            self.reverted += ("the repository, which git can no longer read",)
             return
         if after.tree != self._before.tree:
             self.saved_ref = self._save_tree(self._top, after.tree)
-            self.reverted = self._restore(self._top, after.tree)
+            self.reverted += self._restore(self._top, after.tree)
         if (after.branch, after.commit) != (self._before.branch, self._before.commit):
             self._restore_head(self._top)
             self.reverted += ("HEAD",)
         index = _index_path(self._top)
         if self._index is not None and read_bytes_or_none(index) != self._index:
             index.write_bytes(self._index)
-        self.reverted += changed_rules
-
-    def _restore_rules(self) -> tuple[str, ...]:
-        """Restore git's ignore rules, which could hide a change, and return those that were changed."""
-        changed = [path for path, before in self._rules.items() if read_bytes_or_none(path) != before]
-        for path in changed:
-            before = self._rules[path]
-            try:
-                path.unlink(missing_ok=True) if before is None else path.write_bytes(before)
-            except OSError:
-                continue  # git then fails, which is reported
-        return tuple(f".git/{path.name}" for path in changed)
 
     def _read_state(self, top: Path) -> _RepositoryState:
         branch = query_git(top, "symbolic-ref", "-q", "HEAD") or ""
@@ -149,13 +140,6 @@ class ReadOnlyWorktree:
 
 def _index_path(top: Path) -> Path:
     return top / (query_git(top, "rev-parse", "--git-path", "index") or "").strip("\n")
-
-
-def _rule_paths(top: Path) -> list[Path]:
-    # A linked worktree shares its config with the other worktrees.
-    own = ("config",) if (top / ".git").is_dir() else ()
-    names = (*own, "info/exclude", "info/attributes")
-    return [top / (query_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in names]
 
 
 def _remove(path: Path) -> None:

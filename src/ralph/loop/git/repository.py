@@ -79,6 +79,10 @@ class WorktreeStatus:
     changed: tuple[str, ...]
     unmerged: tuple[tuple[str, str], ...]
     """Paths with git's two-letter code of the conflict."""
+    ignored: tuple[str, ...] = ()
+    """Ignored files and directories, the latter with a trailing slash, if they were asked for."""
+    dirty_submodules: tuple[str, ...] = ()
+    """Submodules with changes that are not committed in them."""
 
 
 class StopRequestedError(WorktreeError):
@@ -170,9 +174,9 @@ class Repository:
             raise WorktreeError(f"git could not list the changes in {top}: {git_error(ran)}")
         return parse_status(ran.stdout)
 
-    def is_ancestor(self, top: Path, commit: str) -> bool:
-        """Return whether a commit is an ancestor of what is checked out in a tree."""
-        return self.try_git(top, "merge-base", "--is-ancestor", commit, "HEAD").ok
+    def is_ancestor(self, top: Path, commit: str, descendant: str = "HEAD") -> bool:
+        """Return whether a commit is an ancestor of another, by default of what is checked out in a tree."""
+        return self.try_git(top, "merge-base", "--is-ancestor", commit, descendant).ok
 
     def relative_path(self, path: str) -> str:
         """Return a path relative to the project's directory."""
@@ -254,19 +258,31 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
 def parse_status(status: str) -> WorktreeStatus:
     """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
-    changed, unmerged = [], []
+    changed, unmerged, ignored, dirty = [], [], [], []
     for field in status.split("\0"):
         if field.startswith("# branch.oid "):
             head = field.removeprefix("# branch.oid ").replace("(initial)", "")
         elif field.startswith("# branch.head "):
             branch = field.removeprefix("# branch.head ").replace("(detached)", "")
         elif field.startswith("1 "):
-            changed.append(field.split(" ", 8)[8])
+            _, _, submodule, *_, path = field.split(" ", 8)
+            changed.append(path)
+            if submodule.startswith("S") and submodule[2:] != "..":
+                dirty.append(path)
         elif field.startswith("? "):
             changed.append(field[2:])
+        elif field.startswith("! "):
+            ignored.append(field[2:])
         elif field.startswith("u "):
             unmerged.append((field.split(" ", 10)[10], field[2:4]))
-    return WorktreeStatus(head=head, branch=branch, changed=tuple(changed), unmerged=tuple(unmerged))
+    return WorktreeStatus(
+        head=head,
+        branch=branch,
+        changed=tuple(changed),
+        unmerged=tuple(unmerged),
+        ignored=tuple(ignored),
+        dirty_submodules=tuple(dirty),
+    )
 
 
 def _try_lock(handle: int) -> bool:

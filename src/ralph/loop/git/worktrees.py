@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from ralph.core.files import read_bytes_or_none
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.loop.git.repository import Repository
@@ -24,11 +26,36 @@ def worktree_git_directory(top: Path) -> Path | None:
     return folder if (folder / "HEAD").is_file() else None
 
 
+def last_commit(top: Path) -> str:
+    """Return the last commit checked out in a worktree, from its log; empty if there is none."""
+    return next((commit for commit, _ in reversed(_read_log(top)) if commit.strip("0")), "")
+
+
+def made_commits(top: Path) -> set[str]:
+    """Return the commits made in a worktree, from its log."""
+    return {commit for commit, what in _read_log(top) if what.startswith("commit")}
+
+
+def _read_log(top: Path) -> list[tuple[str, str]]:
+    """Return the commits that were checked out in a worktree, oldest first, and what led to each."""
+    folder = worktree_git_directory(top)
+    text = (read_bytes_or_none(folder / "logs" / "HEAD") or b"").decode("utf-8", "replace") if folder else ""
+    entries = (line.partition("\t") for line in text.splitlines())
+    return [(fields.split(" ")[1], what) for fields, _, what in entries if " " in fields]
+
+
 def add_worktree(repository: Repository, top: Path, branch: str, commit: str) -> None:
     """Create a worktree without files, on a branch at a commit."""
     # Forced twice: an earlier worktree at this path may have been deleted while git had it locked.
     options = ("-q", "--force", "--force", "--no-checkout", "--no-track", "-B", branch)
     repository.run_git_checked(repository.top, "worktree", "add", *options, str(top), commit)
+
+
+def add_checkout(repository: Repository, top: Path, commit: str) -> None:
+    """Create a worktree with the files of a commit, on no branch."""
+    repository.run_git_checked(
+        repository.top, "worktree", "add", "-q", "--force", "--force", "--detach", str(top), commit
+    )
 
 
 def remove_worktree(repository: Repository, top: Path) -> None:

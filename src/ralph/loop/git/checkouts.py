@@ -1,0 +1,71 @@
+"""Clean checkouts of what will be merged, in which gates and reviews run.
+
+A checkout has what is committed and nothing else, except for the directories in `[execution] reuse`, which git
+ignores and which would take long to make again: they are directories of links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+from ralph.loop.git import worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ralph.loop.git.repository import Repository
+
+CHECKOUT_PREFIX = ".check-"
+"""Prefix of the directory names of checkouts, next to the worktrees of tasks."""
+
+
+@contextmanager
+def clean_checkout(
+    repository: Repository, top: Path, commit: str, sources: Sequence[Path], reuse: Sequence[str]
+) -> Iterator[Path]:
+    """Yield the project directory in a new checkout of a commit, which is removed afterwards.
+
+    Each directory in `reuse` comes from the first of the `sources` that has it.
+    """
+    if os.path.lexists(top):  # a killed run has left it
+        worktrees.remove_worktree(repository, top)
+    try:
+        worktrees.add_checkout(repository, top, commit)
+        directory = top / repository.prefix
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in reuse:
+            _link(directory / name, [source / name for source in sources])
+        yield directory
+    finally:
+        worktrees.remove_worktree(repository, top)
+
+
+def _link(path: Path, sources: Sequence[Path]) -> None:
+    """Fill a directory with links to what the first existing source has; do nothing if it is committed."""
+    source = next((one for one in sources if one.is_dir()), None)
+    if source is None or path.exists() or path.is_symlink():
+        return
+    # Git matches a rule such as `node_modules/` with a directory only, not with a link to one.
+    path.mkdir(parents=True)
+    for child in source.iterdir():
+        (path / child.name).symlink_to(child.resolve() if child.is_symlink() else child.absolute())
+
+
+def editable_install_paths(directory: Path, root: Path) -> list[str]:
+    """Return the directories of a checkout whose modules a reused Python environment would take from the project.
+
+    An editable install names the directory that it was made in, so that gates would judge the code there.
+    """
+    found: dict[str, None] = {}
+    for pattern in ("*.pth", "__editable__*_finder.py"):
+        for file in directory.glob(f"*/lib/python*/site-packages/{pattern}"):
+            text = file.read_text(encoding="utf-8", errors="replace")
+            for path in re.findall(rf"^{re.escape(str(root))}.*$|(?<=')" + re.escape(str(root)) + "[^']*", text, re.M):
+                place = directory / os.path.relpath(path, root)
+                # A finder maps a package to its directory, whose parent is searched for modules.
+                found[str(place if pattern == "*.pth" else place.parent)] = None
+    return [path for path in found if os.path.isdir(path)]  # noqa: PTH112

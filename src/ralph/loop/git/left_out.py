@@ -1,0 +1,142 @@
+"""Work in a worktree that git leaves out of its commits, such as ignored files.
+
+Dependencies, build output and caches can be made again and do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from ralph.core.files import read_bytes_or_none
+from ralph.loop.git.commits import is_inside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.git.repository import Repository, WorktreeStatus
+
+MAX_NAMED_FILES = 5
+"""Maximum number of files that are explained one by one."""
+MAX_FOUND_FILES = 1_000
+"""Number of files after which the search stops."""
+
+OUTPUT_DIRECTORIES = frozenset(
+    "node_modules bower_components jspm_packages .pnpm-store .yarn .npm .venv venv env .tox .nox __pycache__ .eggs"
+    " __pypackages__ site-packages .pytest_cache .mypy_cache .ruff_cache .hypothesis .ipynb_checkpoints htmlcov"
+    " .nyc_output coverage target build dist out obj Debug Release .gradle .kotlin .m2 .bundle vendor Pods DerivedData"
+    " .build .dart_tool .pub-cache .stack-work dist-newstyle _build deps .elixir_ls .next .nuxt .svelte-kit .astro"
+    " .vite .turbo .nx .parcel-cache .angular .vercel .output .cache .ccache CMakeFiles .terraform .serverless tmp .tmp"
+    " temp logs .idea .vscode .vs .git".split()
+)
+"""Names of directories that hold dependencies, build output or caches."""
+OUTPUT_SUFFIXES = (
+    *(".pyc", ".pyo", ".pyd", ".so", ".o", ".obj", ".a", ".lib", ".dll", ".dylib", ".exe", ".pdb", ".class", ".jar"),
+    *(".war", ".whl", ".beam", ".hi", ".gcda", ".gcno", ".rlib", ".rmeta", ".wasm", ".map", ".tsbuildinfo", ".log"),
+    *(".tmp", ".swp", ".bak", ".orig", ".rej", ".pid", ".lock", ".coverage", ".DS_Store", ".egg-link", "~"),
+)
+"""Ends of the names of files that programs make."""
+
+
+def find_left_out(
+    repository: Repository, worktree: TaskWorktree, state: WorktreeStatus, skipped: Sequence[str]
+) -> tuple[str, ...]:
+    """Return a sentence for each file of a worktree that is in no commit and nowhere else.
+
+    `state` is the status of the worktree with ignored files; what is in `skipped` does not count.
+    """
+    submodules = [
+        f"{repository.relative_path(path)} has changes that are not committed in it and will not be merged."
+        for path in state.dirty_submodules
+    ]
+    hidden = [
+        f"{repository.relative_path(path)} is marked as unchanged in git's index and will not be merged."
+        for path in _changed_behind_flags(repository, worktree.root)
+    ]
+    paths = [path for path in state.ignored if not is_inside(path.rstrip("/"), skipped)]
+    return (
+        *submodules,
+        *hidden,
+        *_explain(repository, worktree.root, _find_work(worktree.root, repository.top, paths)),
+    )
+
+
+def _changed_behind_flags(repository: Repository, top: Path) -> Iterator[str]:
+    """Yield files whose changes git does not see: marked as assume-unchanged or skip-worktree."""
+    listed = repository.run_git_checked(top, "ls-files", "-v", "--stage", "-z")
+    for entry in listed.split("\0"):
+        fields, _, path = entry.partition("\t")
+        tag, *stage = fields.split(" ")
+        if (tag.islower() or tag == "S") and _differs(top / path, stage[0], stage[1]):
+            yield path
+
+
+def _differs(path: Path, mode: str, blob: str) -> bool:
+    """Return whether a file exists and is not what git has; built without git, which trusts its index."""
+    try:
+        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        is_executable = path.is_symlink() or bool(path.stat().st_mode & 0o100)
+    except OSError:
+        return False
+    digest = hashlib.new("sha1" if len(blob) == hashlib.sha1(usedforsecurity=False).digest_size * 2 else "sha256")
+    digest.update(b"blob %d\0" % len(content) + content)
+    return digest.hexdigest() != blob or (mode.startswith("100") and is_executable != (mode == "100755"))
+
+
+def _find_work(top: Path, root: Path, ignored: Collection[str]) -> list[str]:
+    """Return ignored files that are neither output nor in the person's own tree."""
+    found: list[str] = []
+    for path in ignored:
+        for file in _files_in(top, path):
+            if not _is_output(file) and _is_only_here(top / file, root / file):
+                found.append(file)
+            if len(found) >= MAX_FOUND_FILES:
+                return found
+    return found
+
+
+def _files_in(top: Path, path: str) -> Iterator[str]:
+    if not path.endswith("/"):
+        yield path
+        return
+    if _is_output(path):
+        return
+    for folder, folders, names in os.walk(top / path):
+        folders[:] = [name for name in folders if name not in OUTPUT_DIRECTORIES]
+        yield from (os.path.relpath(f"{folder}/{name}", top) for name in names)
+
+
+def _is_output(path: str) -> bool:
+    is_suffix = path.endswith(OUTPUT_SUFFIXES) or path.rstrip("/").endswith(".egg-info")
+    return is_suffix or not OUTPUT_DIRECTORIES.isdisjoint(path.split("/"))
+
+
+def _is_only_here(path: Path, other: Path) -> bool:
+    try:
+        size = path.lstat().st_size
+        if path.is_symlink() or not path.is_file() or not size:
+            return False
+        return not other.is_file() or other.stat().st_size != size or read_bytes_or_none(other) != path.read_bytes()
+    except OSError:
+        return True
+
+
+def _explain(repository: Repository, top: Path, files: list[str]) -> list[str]:
+    """Return sentences that say which rule ignores a file."""
+    if not files:
+        return []
+    named = files[:MAX_NAMED_FILES]
+    paths = [f"./{path}" for path in named]
+    ran = repository.try_git(top, "check-ignore", "--verbose", "--non-matching", "--no-index", "--", *paths)
+    rules = [re.match(r"(.+?):(\d+):", line) for line in ran.stdout.splitlines()]  # a line for each path
+    sources = {path: f" by {rule[1]}:{rule[2]}" for path, rule in zip(named, rules, strict=False) if rule}
+    sentences = [
+        f"{repository.relative_path(path)} is ignored{sources.get(path, ' by git')} and will not be merged."
+        for path in named
+    ]
+    more = len(files) - len(named)
+    return [*sentences, f"{more} more ignored files will not be merged."] if more else sentences

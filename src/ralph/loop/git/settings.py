@@ -1,0 +1,189 @@
+"""Protection of git's settings: what a session changes in them is undone.
+
+The configuration, hooks and ignore rules of a repository decide what git does for everybody, and some of them run
+programs. They are read before sessions and gates and put back afterwards, without running git. The changed version is
+kept in the git directory, because a person may have made the change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from ralph.core.git import find_git_directories
+from ralph.core.records import record
+from ralph.loop.git.worktrees import ADMIN_DIRECTORY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNDONE_DIRECTORY = "undone"
+"""Directory inside the administrative directory for versions that were undone."""
+_SHARED_FILES = (
+    "config",
+    "config.worktree",
+    "info/exclude",
+    "info/attributes",
+    "info/grafts",
+    "objects/info/alternates",
+)
+_WORKTREE_FILES = ("config.worktree", "commondir", "gitdir", "info/sparse-checkout")
+_BRANCH_HEADER = re.compile(rb'\[branch "[^"\\\]]*"\]\s*')
+_BRANCH_LINE = re.compile(rb"\s*(?:remote|merge|rebase|pushremote|description|[a-z-]*merge-base)\s*=[^\\\"#;\[]*", re.I)
+
+
+@record
+class FileState:
+    """One of git's files at one moment."""
+
+    content: bytes
+    mode: int
+    is_link: bool = False
+
+
+@record
+class UndoneChange:
+    """Change to one of git's files that was undone."""
+
+    path: Path
+    copy: str
+    """Where the changed version is; empty if there was nothing to keep."""
+
+    @property
+    def message(self) -> str:
+        """Return what happened, for a person."""
+        kept = f" What was there is in {self.copy}." if self.copy else ""
+        return f"{self.path} was changed during a session and put back, because git could run programs.{kept}"
+
+
+class GitSettings:
+    """Settings of the repository that a run works in; shared by all of its sessions."""
+
+    def __init__(self, root: Path) -> None:
+        found = find_git_directories(root)
+        self._common = Path(found[1]) if found else None
+        self._lock = threading.Lock()
+        self._sessions = 0
+        self._before: dict[Path, FileState | None] = {}
+
+    @contextmanager
+    def protect(self, directory: Path) -> Iterator[list[UndoneChange]]:
+        """Undo what is changed in the block, and add each change to the list that is yielded."""
+        undone: list[UndoneChange] = []
+        if self._common is None:
+            yield undone
+            return
+        own = _read_worktree_files(directory)
+        self._enter(self._common)
+        try:
+            yield undone
+        finally:
+            undone += self._undo(own, self._common)
+            undone += self._leave(self._common)
+
+    def _enter(self, common: Path) -> None:
+        with self._lock:
+            self._sessions += 1
+            # While others are at work, what is there now may be the work of one of them.
+            if self._sessions == 1:
+                self._before = _read_shared_files(common)
+
+    def _leave(self, common: Path) -> list[UndoneChange]:
+        with self._lock:
+            self._sessions -= 1
+            current = _read_shared_files(common)
+            return self._undo({**dict.fromkeys(current), **self._before}, common)
+
+    def _undo(self, before: dict[Path, FileState | None], common: Path) -> list[UndoneChange]:
+        """Put back the files that differ."""
+        undone = []
+        for path, state in before.items():
+            if (now := _read_file(path)) != state and not _is_harmless(path, state, now):
+                undone.append(UndoneChange(path=path, copy=_keep(path, common)))
+                _write_file(path, state)
+        return undone
+
+
+def _read_shared_files(common: Path) -> dict[Path, FileState | None]:
+    hooks = common / "hooks"
+    names = sorted(hooks.iterdir()) if hooks.is_dir() and not hooks.is_symlink() else [hooks]
+    return {path: _read_file(path) for path in (*(common / name for name in _SHARED_FILES), *names)}
+
+
+def _read_worktree_files(directory: Path) -> dict[Path, FileState | None]:
+    """Return the files that tie a linked worktree to its repository; none for the main worktree."""
+    found = find_git_directories(directory)
+    if not found or Path(found[0]).samefile(found[1]):
+        return {}
+    top = next((one for one in (directory, *directory.parents) if (one / ".git").exists()), directory)
+    return {path: _read_file(path) for path in (top / ".git", *(Path(found[0]) / name for name in _WORKTREE_FILES))}
+
+
+def _read_file(path: Path) -> FileState | None:
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return FileState(content=os.fsencode(path.readlink()), mode=0, is_link=True)
+        return FileState(content=path.read_bytes(), mode=stat.S_IMODE(mode))
+    except OSError:
+        return None
+
+
+def _write_file(path: Path, state: FileState | None) -> None:
+    if not path.parent.is_dir():
+        return  # a worktree that was deleted must not look like one whose files were
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+        if state is None:
+            return
+        if state.is_link:
+            path.symlink_to(os.fsdecode(state.content))
+        else:
+            path.write_bytes(state.content)
+            path.chmod(state.mode)
+    except OSError:
+        return  # git then fails, or overrides what it finds
+
+
+def _keep(path: Path, common: Path) -> str:
+    """Keep a copy of a file before it is put back; return where, or an empty string."""
+    state = _read_file(path)
+    if state is None:
+        return ""
+    folder = common / ADMIN_DIRECTORY / UNDONE_DIRECTORY
+    copy = folder / f"{time.time_ns()}-{path.name.removeprefix('.')}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(state.content)
+    except OSError:
+        return ""
+    return str(copy)
+
+
+def _is_harmless(path: Path, before: FileState | None, after: FileState | None) -> bool:
+    """Return whether only the settings of branches differ, which git writes when it creates one."""
+    if path.name != "config" or not before or not after or (before.is_link, before.mode) != (after.is_link, after.mode):
+        return False
+    return _without_branches(before.content) == _without_branches(after.content)
+
+
+def _without_branches(config: bytes) -> list[bytes]:
+    """Return the lines of a configuration without those that say what a branch follows."""
+    kept, is_branch = [], False
+    for line in config.splitlines():
+        if line.lstrip().startswith(b"["):
+            is_branch = _BRANCH_HEADER.fullmatch(line) is not None
+            if is_branch:
+                continue
+        if not is_branch or not _BRANCH_LINE.fullmatch(line):
+            kept.append(line)
+    return kept

@@ -1,0 +1,241 @@
+"""Verification of finished work: gates, review and merge.
+
+`JudgedWork` says what is judged: which directory, which commit, and the commit it is compared with.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ralph.core.errors import WorktreeError
+from ralph.core.records import VerificationResult, record, replace
+from ralph.formats.sigils import parse_sigils
+from ralph.loop import hats, progress
+from ralph.loop.environment import gate_environment, session_variables
+from ralph.loop.gates import run_gates
+from ralph.loop.git.checkouts import editable_install_paths
+from ralph.loop.git.commits import MergeRefusedError
+from ralph.loop.git.read_only import ReadOnlyWorktree
+from ralph.loop.git.repository import StopRequestedError
+from ralph.loop.hats import MoveKind
+from ralph.loop.limits import NO_LIMIT
+from ralph.loop.outcome import MergeProblem
+from ralph.loop.progress import progress_event
+from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review, strip_echo
+from ralph.loop.strategy import strongest_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Protocol
+
+    from ralph.core.records import AgentReply, Attempt, Sigils, Task
+    from ralph.loop.context import RunContext
+    from ralph.loop.git.branches import TaskBranches
+    from ralph.loop.git.commits import CommittedWork, TaskWorktree
+    from ralph.loop.git.settings import UndoneChange
+    from ralph.loop.hats import HatMove
+    from ralph.loop.progress import EventHandler
+    from ralph.store import Store
+
+    class AgentCaller(Protocol):
+        """Runs an agent session in a directory and returns its reply."""
+
+        def __call__(
+            self, prompt: str, model: str | None, seconds: float, directory: Path, *, read_only: bool = False
+        ) -> AgentReply:
+            """Run the session."""
+
+
+@record
+class JudgedWork:
+    """What gates and reviews look at."""
+
+    directory: Path
+    """Project directory in which they run."""
+    base: str = ""
+    """Commit that the work is compared with; empty when it is judged where the agent worked."""
+    commit: str = ""
+    """Commit that is judged and will be merged; empty when it is judged where the agent worked."""
+    tree: str = ""
+    """Tree of that commit."""
+
+
+class WorkVerifier:
+    """Verifies the work of one attempt and merges it if the task has a branch of its own."""
+
+    def __init__(
+        self,
+        run_context: RunContext,
+        store: Store,
+        task: Task,
+        attempt: Attempt,
+        worktree: TaskWorktree | None,
+        emit: EventHandler,
+        has_lost_claim: Callable[[], bool],
+        call_agent: AgentCaller,
+        report_changes: Callable[[Sequence[UndoneChange]], None],
+    ) -> None:
+        """`report_changes` is told of settings of git that gates changed."""
+        self.worktree = worktree
+        """Worktree of the task; None in a serial run and once its work is merged."""
+        self._context = run_context
+        self._config = run_context.config
+        self._store = store
+        self._task = task
+        self._attempt = attempt
+        self._emit = emit
+        self._has_lost_claim = has_lost_claim
+        self._call_agent = call_agent
+        self._report_changes = report_changes
+
+    def verify(
+        self, reply: AgentReply, sigils: Sigils, move: HatMove
+    ) -> tuple[VerificationResult, MergeProblem | None]:
+        """Verify finished work; that of the last hat is merged if the task has its own branch."""
+        is_last = move.kind is MoveKind.DONE
+        if is_last and self.worktree:
+            return self._verify_and_merge(self.worktree, reply, sigils)
+        if not is_last and not hats.changes_files(self._attempt.hat):
+            return VerificationResult(), None
+        work = JudgedWork(directory=self.worktree.directory if self.worktree else self._context.root)
+        return (self._judge(work, reply, sigils) if is_last else self._run_gates(work)), None
+
+    def _judge(self, work: JudgedWork, reply: AgentReply, sigils: Sigils) -> VerificationResult:
+        """Run the gates and, if they pass, the review."""
+        verdict, execution = self._run_gates(work), self._config.execution
+        # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
+        if verdict.passed and execution.verify and execution.review:
+            return self._review(work, verdict, reply, sigils)
+        return verdict
+
+    def _should_stop(self) -> bool:
+        return self._context.should_stop or self._has_lost_claim()
+
+    def _run_gates(self, work: JudgedWork) -> VerificationResult:
+        execution = self._config.execution
+        environment = gate_environment(self._config, session_variables(self._config, self._task.id, self._attempt))
+        if work.commit and (paths := editable_install_paths(work.directory, self._context.root)):
+            environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
+        # Gates run code that an agent wrote.
+        with self._context.git_settings.protect(work.directory) as changes:
+            verdict = run_gates(
+                execution.gates if execution.verify else (),
+                work.directory,
+                execution.gate_seconds or NO_LIMIT,
+                environment,
+                self._should_stop,
+                lambda command, result: self._emit(progress.gate_event(command, result)),
+            )
+        self._report_changes(changes)
+        for gate in verdict.gates:
+            if not gate.passed:
+                self._context.warn_missing_variables(f"{gate.command}\n{gate.output}", environment, self._emit)
+        return verdict
+
+    def _review(
+        self, work: JudgedWork, verdict: VerificationResult, reply: AgentReply, sigils: Sigils
+    ) -> VerificationResult:
+        """Review the work in a read-only session."""
+        task = self._task
+        self._emit(progress_event("review_started", task_id=task.id))
+        feature_id = task.feature_id
+        feature = self._context.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
+        prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
+        model = self._review_model() if self._context.agent.accepts_model else None
+        # Changes must not be reverted where another run works in the same directory.
+        is_ours = self.worktree is not None or self._context.is_only_run
+        with ReadOnlyWorktree(work.directory, self._context.git_settings, reverts=is_ours) as frozen:
+            seconds = self._config.agent.seconds or NO_LIMIT
+            answer = self._call_agent(prompt, model, seconds, work.directory, read_only=True)
+        answer_sigils = parse_sigils(strip_echo(answer.text, prompt))
+        is_passed = is_passing_answer(answer.text, task.id)
+        review = judge_review(answer, answer_sigils, is_passed, frozen.reverted, frozen.saved_ref)
+        self._emit(progress.review_ended_event(review))
+        return replace(verdict, review=review)
+
+    def _review_model(self) -> str | None:
+        """Return the model for the review: the strongest, unless the ladder is not in use."""
+        models, used = self._config.models, self._attempt.model
+        return self._config.execution.review_model or (strongest_model(models) if used in models.ladder else used)
+
+    # --- branches ------------------------------------------------------------------------
+
+    def _verify_and_merge(
+        self, worktree: TaskWorktree, reply: AgentReply, sigils: Sigils
+    ) -> tuple[VerificationResult, MergeProblem | None]:
+        """Commit the work, judge a clean checkout of that commit, and merge exactly what was judged."""
+        execution, branches, task = self._config.execution, self._branches, self._task
+        if not execution.verify or not (execution.gates or execution.review):
+            return self._merge(worktree, None, VerificationResult())
+        try:
+            committed = branches.commit_work(worktree, task.id, task.title)
+            with self._check_out(worktree, committed) as work:
+                verdict = self._judge(work, reply, sigils)
+        except WorktreeError as error:  # the result of the session is kept all the same
+            return VerificationResult(), _merge_problem(error)
+        verdict = replace(verdict, left_out=committed.left_out)
+        return self._merge(worktree, committed, verdict) if verdict.passed else (verdict, None)
+
+    @property
+    def _branches(self) -> TaskBranches:
+        assert self._context.branches
+        return self._context.branches
+
+    @contextmanager
+    def _check_out(self, worktree: TaskWorktree, committed: CommittedWork) -> Iterator[JudgedWork]:
+        """Yield committed work in a clean checkout."""
+        with self._branches.check_out(worktree, committed, self._config.execution.reuse) as directory:
+            yield JudgedWork(directory=directory, base=committed.base, commit=committed.commit, tree=committed.tree)
+
+    def _merge(
+        self, worktree: TaskWorktree, committed: CommittedWork | None, verdict: VerificationResult
+    ) -> tuple[VerificationResult, MergeProblem | None]:
+        """Merge finished work into the base branch; the gates run again if that branch has moved."""
+        if self._has_lost_claim():
+            return verdict, MergeProblem(reason="the claim was lost before the work was merged")
+        latest = verdict
+
+        def passes_again(committed: CommittedWork) -> bool:
+            nonlocal latest
+            with self._check_out(worktree, committed) as work:
+                latest = replace(verdict, gates=self._run_gates(work).gates)
+            return latest.passed
+
+        merge = self._branches.commit_and_merge(
+            worktree,
+            self._task.id,
+            self._task.title,
+            self._should_stop,
+            passes_again if verdict.gates else None,
+            self._has_claim,
+            committed,
+        )
+        if not latest.passed:
+            return latest, None
+        if merge.reason:
+            return latest, MergeProblem(
+                reason=merge.reason, files=merge.conflicts, waits_for_person=merge.waits_for_person
+            )
+        self.worktree = None
+        self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
+        if merge.left_out:
+            kept = f"{' '.join(merge.left_out)} The worktree {worktree.root} is kept."
+            self._emit(progress_event("warning", message=kept))
+            return replace(latest, left_out=(*merge.left_out, f"The worktree {worktree.root} is kept.")), None
+        return latest, None
+
+    def _has_claim(self) -> bool:
+        """Renew the claim in the database and return whether it is still held."""
+        task, lease_seconds = self._task, self._config.execution.lease_seconds
+        return self._context.with_retries(
+            lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
+        )
+
+
+def _merge_problem(error: WorktreeError) -> MergeProblem:
+    if isinstance(error, MergeRefusedError):
+        return MergeProblem(reason=str(error), files=error.conflicts, waits_for_person=error.waits_for_person)
+    return MergeProblem(reason=str(error), waits_for_person=not isinstance(error, StopRequestedError))
