@@ -2,7 +2,8 @@
 
 The supervisor starts every agent, gate and review behind a guard that adopts whatever its program leaves behind, so no
 process can leave its session: not with setsid, a double fork or an empty environment. Guards and loops are known by
-their process name, which is kernel state that only the process itself can change. See docs/decisions/0042.
+their process name, which is kernel state that only the process itself can change. In a namespace of its own, a process
+cannot see its guard; a resource limit that only root can lift marks it there. See docs/decisions/0042.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ LOOP_NAME = "ralph-run"
 SANDBOX_NAME = "bwrap"
 """Name of a sandbox; in its PID namespace, the guard cannot be seen."""
 SESSION_VARIABLE = "RALPH_SESSION"
+MARK_RESOURCE = 10
+"""RLIMIT_LOCKS, which Linux has not enforced since 2.4: unlimited for everybody but the programs of a session."""
 NEVER = float("inf")
 MAX_WALKS = 1_000
 """Number of times the ancestors are read again because one of them has exited meanwhile."""
@@ -69,8 +72,17 @@ def enclosing_sessions() -> tuple[LoopSession, ...]:
     """Return the sessions that this process runs in, innermost first. They stay the same while it runs."""
     global _known
     if _known is None:
-        _known = sessions_of(os.getpid())
+        _known = sessions_of(os.getpid()) or ((LoopSession(),) if _is_marked() else ())
     return _known
+
+
+def _is_marked() -> bool:
+    """Return whether this process has the limit of a session's programs; children inherit it across namespaces."""
+    if not IS_LINUX:
+        return False
+    import resource
+
+    return resource.getrlimit(MARK_RESOURCE)[1] != resource.RLIM_INFINITY
 
 
 def sessions_of(pid: int) -> tuple[LoopSession, ...]:

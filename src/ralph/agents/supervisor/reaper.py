@@ -30,6 +30,8 @@ KILL_SECONDS = 5.0
 TAG_VARIABLE = "RALPH_SESSION"
 GUARD_NAME = "ralph-guard"
 """Name of the guard in process lists, by which commands know that they run in a session (core/ancestry.py)."""
+MARK_RESOURCE, MARK_LIMIT = 10, 1 << 40
+"""RLIMIT_LOCKS and the limit for programs of a session (core/ancestry.py)."""
 IS_LINUX = sys.platform == "linux"
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -47,6 +49,17 @@ def adopt_orphans(enabled: bool) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
+
+
+def mark_session() -> None:
+    """Limit a resource that the kernel does not count, so that programs are known in any namespace."""
+    if IS_LINUX:
+        import resource
+
+        try:
+            resource.setrlimit(MARK_RESOURCE, (MARK_LIMIT, MARK_LIMIT))
+        except (ValueError, OSError):
+            pass  # marked by the session that this one runs in
 
 
 def rename_process(name: str) -> str:
@@ -221,6 +234,7 @@ class ProcessGuard:
     def supervise(self, path: str, argv: list[str]) -> None:
         """Start the program and return when it and all its descendants have ended."""
         adopt_orphans(True)
+        mark_session()
         try:
             self._main = os.posix_spawn(
                 path,
