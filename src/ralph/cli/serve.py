@@ -6,6 +6,7 @@ import os
 import sys
 
 from ralph.cli.output import actor, parse_int, working_directory
+from ralph.core.allocator import use_one_arena
 from ralph.core.errors import RalphError
 from ralph.core.extras import install_hint
 from ralph.web.tokens import DEFAULT_SERVE_PORT, load_or_create_token, token_path
@@ -85,7 +86,11 @@ def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str],
 
 def run_server(server: WebServer) -> int:
     """Serve until Ctrl+C."""
+    from ralph.store.sqlite.driver import limit_page_caches
+
     sys.stdout.flush()
+    use_one_arena()
+    limit_page_caches()
     try:
         server.run()
     except KeyboardInterrupt:
