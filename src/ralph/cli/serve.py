@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="additional host name to accept requests for; repeatable",
+        help="additional NAME or NAME:PORT to accept requests for; repeatable",
     )
     parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
     parser.add_argument("--print-token", action="store_true", help="print the API token and exit")
