@@ -40,6 +40,7 @@ MODULES = (
     "links",
     "bombs",
     "terminal",
+    "growth",
     "soak",
 )
 """Each has `TRIALS`."""

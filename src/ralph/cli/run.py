@@ -132,6 +132,7 @@ def _workers(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Run the loop and show its progress."""
     from ralph.cli.progress import feedback_prompt, open_progress_view
+    from ralph.core.allocator import use_one_arena
     from ralph.loop.options import RunOptions
 
     if args.agent and args.agent not in RUNNABLE_AGENTS:
@@ -153,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
             "Use either --task or --parallel, not both: one task has one worker.", code="conflicting-options"
         )
     require_trust(args)
+    use_one_arena()
     with open_project(args) as project:
         options = RunOptions(
             iterations=args.max_iterations or 0,

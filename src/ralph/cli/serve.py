@@ -6,6 +6,7 @@ import os
 import sys
 
 from ralph.cli.output import parse_int, working_directory
+from ralph.core.allocator import use_one_arena
 from ralph.core.config import load_config
 from ralph.core.errors import RalphError
 from ralph.core.extras import install_hint
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="additional host name to accept requests for; repeatable",
+        help="additional NAME or NAME:PORT to accept requests for; repeatable",
     )
     parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
     parser.add_argument("--print-token", action="store_true", help="print the API token and exit")
@@ -85,7 +86,11 @@ def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str])
 
 def run_server(server: WebServer) -> int:
     """Serve until Ctrl+C."""
+    from ralph.store.sqlite.driver import limit_page_caches
+
     sys.stdout.flush()
+    use_one_arena()
+    limit_page_caches()
     try:
         server.run()
     except KeyboardInterrupt:

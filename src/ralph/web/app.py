@@ -21,6 +21,7 @@ from ralph.core.errors import RalphError
 from ralph.core.records import record
 from ralph.web.api import ENDPOINTS
 from ralph.web.auth import API_PREFIX, MCP_PATH, Authenticator, is_program_path, read_body
+from ralph.web.connections import is_authenticated
 from ralph.web.endpoints import Endpoint, RawResponse, encode_json, parse_body, parse_query
 from ralph.web.events import EVENTS_PATH, EventFeed, open_stream
 from ralph.web.mcp import answer_mcp
@@ -77,12 +78,12 @@ class WebApp:
         token: str,
         *,
         name: str,
-        cookie: str,
+        port: int,
         hosts: Collection[str] = (),
         mcp_tokens: tuple[str, ...] = (),
     ) -> None:
         self._name = name
-        self._auth = Authenticator(token, cookie, hosts, mcp_tokens)
+        self._auth = Authenticator(token, port, hosts, mcp_tokens)
         self._threads = ProjectThreads(root)
         self._feed = EventFeed(self._threads)
         self._static = StaticFiles(directory=STATIC)
@@ -108,6 +109,8 @@ class WebApp:
             response = self._error_response(request, error)
         for name, value in SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
+        if not is_authenticated(scope):
+            response.headers["connection"] = "close"
         await response(scope, receive, send)
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import socket
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,22 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.project import Project
 from ralph.web.app import WebApp
 from ralph.web.auth import MCP_PATH
+from ralph.web.connections import (
+    ACCEPT_BATCH,
+    LISTEN_BACKLOG,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    Connection,
+    ConnectionState,
+)
 from ralph.web.tokens import (
     DEFAULT_SERVE_PORT,
     LOOPBACK_HOSTS,
     MAX_PORT,
     derive_secret,
-    host_name,
     load_or_create_token,
     mcp_tokens,
+    parse_host,
     server_url,
     token_path,
 )
@@ -28,15 +35,12 @@ from ralph.web.tokens import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-MAX_CONNECTIONS = 256
-"""Maximum number of connections."""
 KEEP_ALIVE_TIMEOUT = 30
 """Time an idle connection is kept open, in seconds."""
 SHUTDOWN_TIMEOUT = 3
 """Time running requests have to finish at shutdown, in seconds."""
 HOST_NAME_DIGITS = 12
 """Number of digits in the server's own host name."""
-_HOST = re.compile(r"[a-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 
 
 class WebServer:
@@ -90,7 +94,7 @@ class WebServer:
         Cookies are not bound to a port. On this machine the server uses its own unguessable host name, so that it
         shares no cookies with other local servers.
         """
-        host = self._own_name if self._host in LOOPBACK_HOSTS else host_name(self._hosts[0])
+        host = self._own_name if self._host in LOOPBACK_HOSTS else parse_host(self._hosts[0])[0]
         return f"{server_url(host, self.port)}/?token={self.token}"
 
     def run(self) -> None:
@@ -101,21 +105,23 @@ class WebServer:
             self.root,
             self.token,
             name=self._name,
-            cookie=f"ralph-{self.port}",
+            port=self.port,
             hosts=self._hosts,
             mcp_tokens=mcp_tokens(self.root, self.token),
         )
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
+            backlog=ACCEPT_BATCH,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            limit_concurrency=MAX_CONNECTIONS + 1,  # reached only if all of them are busy with authenticated requests
             timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
         )
@@ -132,11 +138,18 @@ class WebServer:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn server that closes event streams and projects at shutdown."""
+    """uvicorn server that limits connections, and closes event streams and projects at shutdown."""
 
     def __init__(self, config: uvicorn.Config, app: WebApp) -> None:
         super().__init__(config)
+        self.server_state = ConnectionState()
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections in small batches, but let many wait."""
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(LISTEN_BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all streams, wait for other requests, then close the projects."""
@@ -152,7 +165,11 @@ def _normalize_host(value: str) -> str:
         UsageError: If it is not a host name.
     """
     name = value.strip().lower().rstrip(".")
-    if not _HOST.fullmatch(name):
+    try:
+        is_valid = bool(parse_host(name)[0])
+    except ValueError:
+        is_valid = False
+    if not is_valid:
         raise UsageError(f"--allow-host {value!r} is not a host name. Examples: ralph.example.org, box:8420.")
     return name
 
@@ -169,7 +186,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(128)
+        sock.listen(LISTEN_BACKLOG)
     except OSError as error:
         sock.close()
         option = "--host" if isinstance(error, socket.gaierror) else "--port"
