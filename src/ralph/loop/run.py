@@ -149,7 +149,10 @@ class Loop:
             context.stop_reason = context.stop_reason or RunEnding.DAMAGED
 
         return DatabaseMonitor(
-            self._store, lambda message: context.emit(progress_event("warning", message=message)), stop
+            self._store,
+            lambda message: context.emit(progress_event("warning", message=message)),
+            stop,
+            lambda: context.interrupts.is_terminated,
         )
 
     def _open_branches(self) -> TaskBranches | None:
@@ -306,6 +309,9 @@ class Loop:
         counts = learn_from_histories(self._store, history, change, review=self._config.memories.review)
         if counts.extracted:
             context.emit(progress_event("extracted", **record_fields(counts)))
+        if context.interrupts.is_terminated:  # the next run does the rest
+            context.sync_memories(self._store)
+            return
         superseded = consolidate_memories(self._store) + retire_memories(self._store)
         if superseded:
             context.emit(progress_event("consolidated", superseded=superseded))

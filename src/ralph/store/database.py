@@ -101,12 +101,19 @@ if TYPE_CHECKING:
         """Word index of a database, over memories, journal entries and failure reports."""
 
         def search(
-            self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
+            self,
+            index: str,
+            words: Mapping[str, float],
+            limit: int,
+            where: str,
+            *,
+            below: int | None = None,
+            **values: object,
         ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
-            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`. Each row
-            includes the words it is indexed under.
+            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`, and only
+            rows with a `seq` below `below` are read. Each row includes the words it is indexed under.
             """
 
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:

@@ -101,7 +101,31 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
             waited.wait(0.1)
 
     assert not vectors.missing(1)
+    for thread in threading.enumerate():
+        if thread.name == "embedding":  # on a busy machine the run does not wait for its end
+            thread.join(60)
     assert "embedding" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_batch_in_progress(
+    open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_search, "FIRST_PASS_SECONDS", 0.0)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def open_slowly() -> Store:
+        has_begun.set()
+        may_end.wait(60)
+        return open_again()
+
+    with vector_search.EmbeddingThread(open_slowly, is_enabled=True):
+        assert has_begun.wait(60)
+
+    threads = [thread for thread in threading.enumerate() if thread.name == "embedding"]
+    assert len(threads) == 1
+    may_end.set()
+    threads[0].join(60)
+    assert not threads[0].is_alive()
 
 
 def test_without_wish_or_extra_nothing_is_started(

@@ -39,8 +39,11 @@ MAX_SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations above the mean that counts as maximum similarity."""
 FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
 """Delay before the first and between later background passes; short runs end before the model is loaded."""
-LOWEST_NICE = 19
-"""Lowest scheduling priority (nice value)."""
+SHUTDOWN_SECONDS = 1.0
+"""Time the end of a run waits for a batch in progress, in seconds; giving up on one is harmless."""
+BACKGROUND_NICE = 5
+"""Nice value of background threads. A lower priority would slow down the whole process on a busy machine: whatever
+waits for the interpreter lock would wait for a thread that gets no time to release it."""
 
 _lock = threading.Lock()
 _spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
@@ -222,7 +225,8 @@ class EmbeddingThread:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._is_enabled:
-            self._thread.join()
+            # On a busy machine, a batch at the lowest priority can take minutes.
+            self._thread.join(SHUTDOWN_SECONDS)
 
     def _embed_periodically(self) -> None:
         if self._ended.wait(FIRST_PASS_SECONDS):
@@ -247,8 +251,8 @@ class EmbeddingThread:
 
 
 def lower_thread_priority() -> None:
-    """Set the lowest priority for this thread, where threads have one."""
+    """Lower the priority of this thread, where threads have one."""
     try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICE)
     except (AttributeError, OSError):
         pass
