@@ -17,7 +17,8 @@ MAX_PERCENT_CHARACTERS = 300
 """Maximum number of characters decoded before the first percent sign of a value, and after each."""
 
 _BASE64 = (
-    r"(?a)(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,76}\\{0,4}\n[ \t]{0,8}(?=[A-Za-z0-9+/]))*+[A-Za-z0-9+/_-]{24,}+={0,2}"
+    r"(?a)(?<![A-Za-z0-9+/])(?:(?:[A-Za-z0-9+/]{60,76}\\{0,4}\n[ \t]{0,8}(?=[A-Za-z0-9+/]))++[A-Za-z0-9+/]{2,}+"
+    r"|[A-Za-z0-9+/_-]{24,}+)={0,2}"
 )
 _LINE_BREAK = r"\\*\s+"
 _DELIMITERS = " \t\n\"'<>\\"
