@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs gitleaks lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -166,6 +166,9 @@ bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for r
 
 docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py
+
+gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gitleaks.toml from its repository
+	$(BIN)/python requirements/gitleaks.py $(CONFIG)
 
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv

@@ -235,7 +235,7 @@ def redact_in_context(text: str) -> str:
     lowered = _lower(text)
     if "value" in lowered or "default" in lowered or ">" in text:
         text = _redact_matches(text, _NAMED_VALUE, lambda value, _: _is_strong(value) or _is_weak(value))
-    if "login" in lowered and "password" in lowered:
+    if "login" in lowered and ("machine" in lowered or "default" in lowered):
         text = _redact_matches(text, _NETRC, _is_netrc_password)
     lowered = _lower(text)
     lines = text.split("\n")

@@ -13,18 +13,29 @@ if TYPE_CHECKING:
 
 SAMPLE_CHARACTERS = 64
 """Characters decoded first to see whether a value is encoded text; a multiple of four."""
+MAX_PERCENT_CHARACTERS = 300
+"""Maximum number of characters decoded before the first percent sign of a value, and after each."""
 
 _BASE64 = (
-    r"(?a)(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,76}\\{0,4}\n[ \t]{0,8}(?=[A-Za-z0-9+/]))*+[A-Za-z0-9+/_-]{24,}+={0,2}"
+    r"(?a)(?<![A-Za-z0-9+/])(?:(?:[A-Za-z0-9+/]{60,76}\\{0,4}\n[ \t]{0,8}(?=[A-Za-z0-9+/]))++[A-Za-z0-9+/]{2,}+"
+    r"|[A-Za-z0-9+/_-]{24,}+)={0,2}"
 )
 _LINE_BREAK = r"\\*\s+"
-_PERCENT = r"(?:(?<![^\s\"'<>\\%])[^\s\"'<>\\%]{1,300}+)?(?:%[0-9A-Fa-f]{2}[^\s\"'<>\\%]{0,300}+){1,100}+"
+_DELIMITERS = " \t\n\"'<>\\"
+_PERCENT = r"(?:%[0-9A-Fa-f]{2}[^\s\"'<>\\%]{0,300}+){1,1000}+"
 _TEXT = rb"[\t\n\r -~]+"
 
 
 def redact_percent(text: str, redact: Callable[[str], str]) -> str:
     """Return the text without secrets in percent-encoded values."""
-    return compiled_pattern(_PERCENT).sub(lambda match: _redact_percent(match[0], redact), text)
+    parts = []
+    position = 0
+    for match in compiled_pattern(_PERCENT).finditer(text):
+        earliest = max(position, match.start() - MAX_PERCENT_CHARACTERS)
+        start = max(earliest, *(text.rfind(delimiter, earliest, match.start()) + 1 for delimiter in _DELIMITERS))
+        parts += [text[position:start], _redact_percent(text[start : match.end()], redact)]
+        position = match.end()
+    return "".join([*parts, text[position:]])
 
 
 def base64_spans(text: str, runs: Sequence[tuple[int, int]], redact: Callable[[str], str]) -> Iterator[tuple[int, int]]:

@@ -26,23 +26,28 @@ _BASE64 = r"(?a)(?<![\w+/=.-])[A-Za-z0-9+/]{24,100}+={0,2}(?![\w+/])"
 _HEX_OR_UUID = r"(?a)(?<![\w-])(?:[0-9a-f]{32,64}|[0-9A-F]{32,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])"
 
 # All patterns below are matched against lowercase text.
-_PROVIDERS = """
-1password adyen airtable akamai alchemy algolia alibaba amazon amplitude anthropic apify artifactory asana assemblyai
-atlas atlassian auth0 aws axiom azure betterstack binance bitbucket box braintree brave brevo buildkite cerebras chroma
-circleci clerk clickup cloudflare codecov cohere coinbase confluent contentful crates.io datadog deepgram deepinfra
-deepseek digitalocean discord docker dockerhub doppler drone dropbox e2b elevenlabs exa facebook fastly figma firebase
-firecrawl fireworks fly fly.io gcp gemini github gitlab google grafana grok groq helicone heroku hetzner honeycomb
-hubspot huggingface hyperbolic ibm infura instagram intercom jenkins jfrog jina jira kraken lambda langfuse langsmith
-launchdarkly linear linode logtail mailchimp mailgun mapbox milvus mistral mixpanel modal monday mongodb neon netlify
-newrelic ngrok notion novita npm nuget nvidia okta openai openrouter opsgenie optimizely oracle ovh pagerduty paypal
-perplexity pinecone plaid planetscale plivo portkey posthog postmark pulumi pypi qdrant railway reddit redis render
-replicate resend rollbar rubygems runpod runway salesforce sambanova sanity scaleway segment sendgrid sentry serper
-shopify slack snyk sonar sonarcloud sonarqube split spotify square stability stripe supabase tailscale tavily telegram
-telnyx tencent terraform tiktok together travis trello twilio twitch twitter unity upstash vault vercel vonage voyage
-vultr weaviate workos xai yandex youtube zapier zendesk
-"""
+_PROVIDERS = frozenset(
+    """
+    1password adyen airtable akamai alchemy algolia alibaba amazon amplitude anthropic apify artifactory asana
+    assemblyai atlas atlassian auth0 aws axiom azure betterstack binance bitbucket box braintree brave brevo
+    buildkite cerebras chroma circleci clerk clickup cloudflare codecov cohere coinbase confluent contentful
+    crates.io datadog deepgram deepinfra deepseek digitalocean discord docker dockerhub doppler drone dropbox
+    e2b eleven elevenlabs exa facebook fastly figma firebase firecrawl fireworks fly fly.io gcp gemini github
+    gitlab google grafana grok groq helicone heroku hetzner honeycomb hubspot hugging huggingface hyperbolic ibm
+    infura instagram intercom jenkins jfrog jina jira kraken lambda langfuse langsmith launchdarkly linear
+    linode logtail mailchimp mailgun mapbox milvus mistral mixpanel modal monday mongodb neon netlify newrelic
+    relic ngrok notion novita npm nuget nvidia okta openai openrouter opsgenie optimizely oracle ovh pagerduty
+    paypal perplexity pinecone plaid planetscale plivo portkey posthog postmark pulumi pypi qdrant railway
+    reddit redis render replicate resend rollbar rubygems runpod runway salesforce sambanova sanity scaleway
+    segment sendgrid sentry serper shopify slack snyk sonar sonarcloud sonarqube split spotify square stability
+    stripe supabase tailscale tavily telegram telnyx tencent terraform tiktok together travis trello twilio
+    twitch twitter unity upstash vault vercel vonage voyage vultr weaviate workos xai yandex youtube zapier
+    zendesk
+    """.split()
+)
 """Services whose names are close to their keys; most of those keys have no format."""
-_PROVIDER = rf"(?a)(?<![a-z])(?:{'|'.join(_PROVIDERS.split())}|eleven labs|hugging face|new relic)(?![a-z])"
+_NAMES = r"(?a)[a-z0-9]+(?:\.io)?"
+_PROVIDER = rf"(?a)(?<![a-z])(?:{'|'.join(sorted(_PROVIDERS))})(?:[ _](?:labs|face|relic))?(?![a-z])"
 _WORD = (
     r"(?a)(?<![a-z])keys?(?![a-z])|[a-z_]key\b|tokens?(?![a-z])|secrets?(?![a-z])|credentials?|\bcreds?\b"
     r"|passw(?:or)?d|passphrase|schlüssel|passwort|contraseña|mot de passe|\bclave\b|\bsenha\b|\bpat\b"
@@ -117,9 +122,12 @@ def _is_named(match: re.Match[str]) -> bool:
     if mixed and _is_prefixed(value):
         return True
     if mixed:
-        around = (before, after)
-        return any(compiled_pattern(words).search(part) for part in around for words in (_WORD, _PROVIDER))
+        return any(compiled_pattern(_WORD).search(part) or _names_provider(part) for part in (before, after))
     return _is_assigned(match)
+
+
+def _names_provider(text: str) -> bool:
+    return not _PROVIDERS.isdisjoint(compiled_pattern(_NAMES).findall(text))
 
 
 def _is_prefixed(value: str) -> bool:
@@ -131,7 +139,7 @@ def _is_prefixed(value: str) -> bool:
 def _is_named_hash(match: re.Match[str]) -> bool:
     """Return whether a value that may be a hash or an id is assigned to a secret."""
     before, after = _around(match)
-    if not _is_assigned(match) and not compiled_pattern(_PROVIDER_AFTER).match(after):
+    if not _is_assigned(match) and not (_names_provider(after) and compiled_pattern(_PROVIDER_AFTER).match(after)):
         return False
     is_random = entropy(match[0]) >= MIN_ENTROPY and not is_placeholder(match[0]) and not match[0].isdigit()
     return is_random and not _is_harmless(match[0], before, after)
@@ -140,7 +148,9 @@ def _is_named_hash(match: re.Match[str]) -> bool:
 def _is_assigned(match: re.Match[str]) -> bool:
     """Return whether the name of a secret or a provider stands directly before a value, on its line or the last."""
     before = match.string[max(0, match.start() - BEFORE_CHARACTERS) : match.start()].lower()
-    return any(compiled_pattern(pattern).search(before) for pattern in (_ASSIGNED_WORD, _ASSIGNED_PROVIDER))
+    if compiled_pattern(_ASSIGNED_WORD).search(before):
+        return True
+    return _names_provider(before) and bool(compiled_pattern(_ASSIGNED_PROVIDER).search(before))
 
 
 def _is_assigned_base64(match: re.Match[str]) -> bool:
