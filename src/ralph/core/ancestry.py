@@ -40,9 +40,14 @@ class LoopSession:
     """When its guard started, in seconds since the epoch."""
 
     def owns(self, root: str, place: str) -> bool:
-        """Return whether a file was created in this session, and the session does not work in that project."""
+        """Return whether a file was created in this session, and the session does not work in that project.
+
+        A file that is not there belongs to whoever created its folder.
+        """
         if not root or not place or is_inside(self.variables.get("PWD", "/"), root):
             return False
+        while not os.path.lexists(place):
+            place = os.path.dirname(os.path.abspath(place))  # noqa: PTH100, PTH120
         return _birth_time(place) > self.started
 
 
