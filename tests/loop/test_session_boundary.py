@@ -119,6 +119,20 @@ def test_gates_and_reviews_are_sessions(trial: Trial) -> None:
     assert trial.status(other) is TaskStatus.PENDING
 
 
+def test_what_a_session_leaves_for_the_git_of_the_loop_is_an_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stats = {
+        4: ancestry.ProcessStat(name="ralph", parent=3, session_id=1, start=40),
+        3: ancestry.ProcessStat(name="git", parent=2, session_id=1, start=30),
+        2: ancestry.ProcessStat(name=ancestry.LOOP_NAME, parent=1, session_id=1, start=20),
+        1: ancestry.ProcessStat(name="sh", parent=0, session_id=1, start=10),
+    }
+    monkeypatch.setattr(ancestry, "process_stat", stats.get)
+
+    assert len(ancestry.sessions_of(4)) == 1
+
+
 def test_an_agent_is_known_as_the_session_that_the_loop_started(trial: Trial) -> None:
     task = trial.project.tasks.add("Do it")
     trial.script(f"RALPH_TASK_ID=t-forged {RALPH} memory add 'Ports start at 5433.'\n{SAYS_DONE}")
@@ -208,7 +222,7 @@ def test_the_name_of_a_process_is_its_own_again_after_its_programs(trial: Trial)
     trial.project.tasks.add("Do it")
     trial.script(f"cp /proc/{os.getpid()}/comm .ralph/name; {SAYS_DONE}")
 
-    trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    assert trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh").code == 0
 
     assert (trial.root / ".ralph/name").read_text().strip() == ancestry.LOOP_NAME
     assert Path("/proc/self/comm").read_text() == before
