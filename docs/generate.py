@@ -17,6 +17,7 @@ from ralph.cli import COMMANDS, EPILOG, build_parser
 from ralph.core.agents import AGENTS
 from ralph.core.config_file import settings_table
 from ralph.core.memory_types import MEMORY_TYPES
+from ralph.core.permissions import OPERATIONS, Operation
 from ralph.core.settings import SECTIONS
 from ralph.core.skill import SKILL_FILE, SKILL_NAME
 from ralph.formats.registry import format_table
@@ -229,12 +230,27 @@ def settings_to_trust() -> str:
     return _table(("setting", "meaning"), rows)
 
 
+def permissions() -> str:
+    """Return the table of operations, and which of them agents may do."""
+
+    def answer(operation: Operation, is_allowed: bool) -> str:
+        return f"yes{operation.condition and ': '}{operation.condition}" if is_allowed else "no"
+
+    rows = [
+        (f"`{one.name}`", one.action, answer(one, one.in_session), answer(one, one.outside))
+        for one in OPERATIONS.values()
+    ]
+    reading = ("read", "list, show, search, recall, export, verify", "yes", "yes")
+    return _table(("operation", "what it does", "agent in the loop", "agent outside the loop"), [reading, *rows])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "dashboard-pages": dashboard_pages,
     "file-formats": lambda: f"{format_table()}\n",
     "mcp-tools": mcp_tools,
     "memory-types": memory_types,
+    "permissions": permissions,
     "rankers": rankers,
     "trust": settings_to_trust,
 }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.core.actor import SESSION_VARIABLE
+from ralph.core.ancestry import SESSION_VARIABLE
 from ralph.project import Project
 from tests.golden import assert_golden
 from tests.make import set_up_project

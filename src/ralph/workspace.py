@@ -25,7 +25,7 @@ from ralph.store import Store, create_store, open_database, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ralph.core.actor import Actor
@@ -183,16 +183,9 @@ def agent_at(root: str, sessions: Sequence[LoopSession]) -> Actor | None:
 
 
 def actor_for_file(path: Path | str) -> Actor:
-    """Return on whose behalf this process writes a file; a new one belongs to whoever made its folder."""
-    folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
-    return current_actor(PERSON, folder, lambda: next(one for one in _upwards(path) if os.path.lexists(one)))
-
-
-def _upwards(path: Path | str) -> Iterator[str]:
-    here, below = os.path.abspath(path), ""  # noqa: PTH100
-    while here != below:
-        yield here
-        here, below = os.path.dirname(here), here  # noqa: PTH120
+    """Return on whose behalf this process reads or writes a file."""
+    path = os.path.abspath(path)  # noqa: PTH100
+    return current_actor(PERSON, os.path.dirname(path), lambda: path)  # noqa: PTH120
 
 
 def _stored_in(root: Path | str, config: Config | None) -> str:

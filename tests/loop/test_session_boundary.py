@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_who_kills_its_guard_is_still_an_agent(trial: Trial) -> None:
 
     trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert (trial.root / ".ralph/orphan").read_text() == "1"
+    assert int((trial.root / ".ralph/orphan").read_text()) == 1 + len(ancestry.enclosing_sessions())
     assert trial.status(other) is TaskStatus.PENDING
 
 
@@ -116,6 +117,20 @@ def test_gates_and_reviews_are_sessions(trial: Trial) -> None:
 
     assert (trial.root / "codes").read_text().split()[:2] == ["2", "2"]
     assert trial.status(other) is TaskStatus.PENDING
+
+
+def test_what_a_session_leaves_for_the_git_of_the_loop_is_an_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stats = {
+        4: ancestry.ProcessStat(name="ralph", parent=3, session_id=1, start=40),
+        3: ancestry.ProcessStat(name="git", parent=2, session_id=1, start=30),
+        2: ancestry.ProcessStat(name=ancestry.LOOP_NAME, parent=1, session_id=1, start=20),
+        1: ancestry.ProcessStat(name="sh", parent=0, session_id=1, start=10),
+    }
+    monkeypatch.setattr(ancestry, "process_stat", stats.get)
+
+    assert len(ancestry.sessions_of(4)) == 1
 
 
 def test_an_agent_is_known_as_the_session_that_the_loop_started(trial: Trial) -> None:
@@ -164,6 +179,24 @@ def test_a_program_that_a_loop_starts_itself_is_no_session(monkeypatch: pytest.M
     assert len(ancestry.sessions_of(3)) == 1
 
 
+@pytest.mark.parametrize(("variable", "count"), [("RALPH_SESSION=s-1", "1"), ("OTHER=1", "0")])
+def test_a_sandbox_of_a_session_is_known_where_its_guard_cannot_be_seen(
+    tmp_path: Path, variable: str, count: str
+) -> None:
+    """A process id namespace hides the guard; its first process is the sandbox."""
+    (tmp_path / ancestry.SANDBOX_NAME).symlink_to("/bin/sh")
+    code = "import os; from ralph.core.ancestry import sessions_of; print(len(sessions_of(os.getpid())))"
+    inner = f"env -i {PYTHON} -c {shlex.quote(code)}; exit"
+    namespace = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+
+    sandbox = [*namespace, "env", "-i", variable, f"./{ancestry.SANDBOX_NAME}", "-c", inner]
+    ran = subprocess.run(sandbox, cwd=tmp_path, capture_output=True, text=True)
+
+    assert ran.stdout.strip() == count, ran.stderr
+
+
 def test_the_ancestors_are_read_again_when_one_exits(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter((reused := 5, 2, 2))
 
@@ -189,7 +222,7 @@ def test_the_name_of_a_process_is_its_own_again_after_its_programs(trial: Trial)
     trial.project.tasks.add("Do it")
     trial.script(f"cp /proc/{os.getpid()}/comm .ralph/name; {SAYS_DONE}")
 
-    trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    assert trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh").code == 0
 
     assert (trial.root / ".ralph/name").read_text().strip() == ancestry.LOOP_NAME
     assert Path("/proc/self/comm").read_text() == before

@@ -43,9 +43,14 @@ class LoopSession:
     """When its guard started, in seconds since the epoch."""
 
     def owns(self, root: str, place: str) -> bool:
-        """Return whether a file was created in this session, and the session does not work in that project."""
+        """Return whether a file was created in this session, and the session does not work in that project.
+
+        A file that is not there belongs to whoever created its folder.
+        """
         if not root or not place or is_inside(self.variables.get("PWD", "/"), root):
             return False
+        while not os.path.lexists(place):
+            place = os.path.dirname(os.path.abspath(place))  # noqa: PTH100, PTH120
         return _birth_time(place) > self.started
 
 
@@ -109,8 +114,10 @@ def _walk(pid: int) -> list[LoopSession]:
             raise _AncestorExitedError
         if parent.start > child.start:
             raise _AncestorExitedError  # a new process has got the id of the parent
-        # What the loop starts itself, such as git, shares its POSIX session; what it adopts cannot.
-        is_orphan = parent.name == LOOP_NAME and child.session_id != parent.session_id and not is_guard
+        # What the loop starts itself shares its POSIX session; what it adopts cannot. Its git may run what a session
+        # has put into hooks or filters.
+        is_foreign = child.session_id != parent.session_id or child.name == "git"
+        is_orphan = parent.name == LOOP_NAME and is_foreign and not is_guard
         is_guard = parent.name == GUARD_NAME
         if is_orphan:
             sessions.append(LoopSession())

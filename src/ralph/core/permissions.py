@@ -119,22 +119,3 @@ def check_agent(actor: Actor, name: str) -> None:
     operation = OPERATIONS[name]
     if not (operation.in_session if actor.is_loop_session else operation.outside):
         raise UsageError(f"Agents cannot {operation.action}{operation.instead}", code="person-required")
-
-
-def permission_table() -> str:
-    """Return the operations as a Markdown table."""
-    rows = [
-        "| operation | what it does | agent in a session of the loop | agent outside the loop |",
-        "|---|---|---|---|",
-        "| `read` | list, show, search, recall, export, check | yes | yes |",
-    ]
-    for one in OPERATIONS.values():
-        cells = (_cell(one.in_session, one.condition), _cell(one.outside, one.condition))
-        rows.append(f"| `{one.name}` | {one.action} | {cells[0]} | {cells[1]} |")
-    return "\n".join(rows) + "\n"
-
-
-def _cell(is_allowed: bool, condition: str) -> str:
-    if not is_allowed:
-        return "no"
-    return f"yes: {condition}" if condition else "yes"

@@ -80,6 +80,7 @@ class RunService:
         from pathlib import Path
 
         from ralph.agents import open_agent
+        from ralph.agents.supervisor.process import named_as_loop
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
@@ -103,7 +104,7 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder:
+        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,
                 agent=agent,

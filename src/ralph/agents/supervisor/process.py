@@ -296,21 +296,41 @@ def _is_gone(pid: int) -> bool:
 
 
 _running = 0
+_named = 0
+"""Number of runs and programs for which this process has the name of a loop."""
 _own_name = ""
-"""Name of this process while no program runs."""
+"""Name of this process at other times."""
 _running_lock = threading.Lock()
 
 
 def _count_running(change: int) -> None:
     """Adopt orphans while any program runs, in case it kills its guard, and be known as what adopts them."""
-    global _running, _own_name
+    global _running
     with _running_lock:
         _running += change
         reaper.adopt_orphans(_running > 0)
-        if _running == change:
-            _own_name = reaper.rename_process(LOOP_NAME)
-        elif not _running:
-            reaper.rename_process(_own_name)
+        _count_named(change)
+
+
+@contextmanager
+def named_as_loop() -> Iterator[None]:
+    """Give this process the name of a loop, by which what its sessions leave for its own git is known."""
+    with _running_lock:
+        _count_named(+1)
+    try:
+        yield
+    finally:
+        with _running_lock:
+            _count_named(-1)
+
+
+def _count_named(change: int) -> None:
+    global _named, _own_name
+    _named += change
+    if _named == change:
+        _own_name = reaper.rename_process(LOOP_NAME)
+    elif not _named:
+        reaper.rename_process(_own_name)
 
 
 # --- input and output --------------------------------------------------------------
