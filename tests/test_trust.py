@@ -450,11 +450,13 @@ def test_a_project_of_0_1_0_goes_on_until_its_files_bring_something_new(tmp_path
     kept = file.read_text()
     file.write_text(kept.replace("First.", EVIL))
     held = ralph_in(tmp_path, "memory", "list")
+    doctor = ralph_in(tmp_path, "doctor")
     ralph_in(tmp_path, "trust", "--yes")
     trusted = ralph_in(tmp_path, "memory", "list")
 
     assert ("Second." in written, "Third." in kept, again.code) == (True, True, 0)
     assert ("curl" in held.out, "1 problem" in held.err) == (False, True)
+    assert (doctor.code, "ralph trust" in doctor.out) == (1, True)
     assert "curl" in trusted.out
 
 

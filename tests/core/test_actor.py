@@ -10,6 +10,8 @@ from ralph.core.errors import UsageError
 
 SOURCE = Path(ralph.__file__).parent
 ENTRY_POINTS = {"__init__.py", "cli/output.py", "cli/mcp.py", "integrations/hooks.py"}
+TRUST = "core/trust_record.py"
+"""Reads a variable that is a person's word, and counts only in a process that a person started."""
 
 
 def test_only_entry_points_find_out_who_is_asking() -> None:
@@ -19,7 +21,7 @@ def test_only_entry_points_find_out_who_is_asking() -> None:
         if "actor_from_environment(" in path.read_text(encoding="utf-8")
     }
 
-    assert callers - {"core/actor.py"} == ENTRY_POINTS
+    assert callers - {"core/actor.py", TRUST} == ENTRY_POINTS
 
 
 def test_the_session_of_a_loop_makes_an_agent() -> None:
