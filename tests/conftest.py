@@ -66,8 +66,6 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
     state = tempfile.TemporaryDirectory(prefix="ralph-state-")
     os.environ["XDG_STATE_HOME"] = state.name
-    # The tests write their own settings and memory files, and trust them; tests of trust itself unset this.
-    os.environ["RALPH_TRUST"] = "1"
     config.add_cleanup(state.cleanup)
 
 

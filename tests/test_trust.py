@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -33,11 +31,11 @@ from tests.trusting import (
     EVIL,
     SECRET,
     contents,
-    environment,
     git,
     make_bank,
     make_clone,
     server_that_must_not_be_called,
+    session_start,
     texts,
 )
 
@@ -164,7 +162,8 @@ DOORS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.sqlite
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 @pytest.mark.parametrize(
-    "url", ["../bank/.ralph/ralph.db", "sqlite:///{bank}/.ralph/ralph.db", "inner/.ralph/ralph.db"]
+    "url",
+    ["../bank/.ralph/ralph.db", "sqlite:///{bank}/.ralph/ralph.db", "inner/.ralph/ralph.db", "ralph.db\\u0000"],
 )
 def test_no_door_opens_the_database_of_another_project(
     bank: Path, clone: Path, door: Callable[[Path], object], url: str
@@ -202,11 +201,7 @@ def test_no_link_leads_to_the_database_of_another_project(
 def test_hooks_and_mcp_of_a_clone_tell_nothing_and_note_why(bank: Path, clone: Path, ralph_in: Ralph) -> None:
     brings(clone, '[store]\nurl = "../bank/.ralph/ralph.db"\n')
 
-    hook = subprocess.run(
-        [sys.executable, "-m", "ralph", "hook", "session-start"],
-        **{"cwd": clone, "input": "{}", "capture_output": True, "text": True, "env": environment()},  # type: ignore[arg-type]
-        check=False,
-    )
+    hook = session_start(clone)
     findings = diagnose(clone)
 
     assert (hook.returncode, json.loads(hook.stdout)) == (0, {})
@@ -397,11 +392,7 @@ def tells(directory: Path, ralph_in: Ralph) -> str:
     """Return what agents and people are told by every door that tells memories."""
     ralph_in(directory, "task", "add", "Prepare the setup before every task")
     words = [("memory", "prime"), ("memory", "list"), ("memory", "search", "setup curl"), ("prompt",)]
-    hook = subprocess.run(
-        [sys.executable, "-m", "ralph", "hook", "session-start"],
-        **{"cwd": directory, "input": "{}", "capture_output": True, "text": True, "env": environment()},  # type: ignore[arg-type]
-        check=True,
-    )
+    hook = session_start(directory)
     return hook.stdout + "".join(ralph_in(directory, *one).out for one in words)
 
 
@@ -450,11 +441,13 @@ def test_a_project_of_0_1_0_goes_on_until_its_files_bring_something_new(tmp_path
     kept = file.read_text()
     file.write_text(kept.replace("First.", EVIL))
     held = ralph_in(tmp_path, "memory", "list")
+    doctor = ralph_in(tmp_path, "doctor")
     ralph_in(tmp_path, "trust", "--yes")
     trusted = ralph_in(tmp_path, "memory", "list")
 
     assert ("Second." in written, "Third." in kept, again.code) == (True, True, 0)
     assert ("curl" in held.out, "1 problem" in held.err) == (False, True)
+    assert (doctor.code, "ralph trust" in doctor.out) == (1, True)
     assert "curl" in trusted.out
 
 

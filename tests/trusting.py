@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,10 @@ def server_that_must_not_be_called() -> Iterator[str]:
         raise AssertionError("somebody connected, and would have sent a password")
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Return the environment of a process in which nobody trusts everything."""
-    return {**{name: value for name, value in os.environ.items() if name != "RALPH_TRUST"}, **more}
+def session_start(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Call the hook of an agent whose session starts in a directory that nobody trusts with everything."""
+    environment = {name: value for name, value in os.environ.items() if name != "RALPH_TRUST"}
+    command = [sys.executable, "-m", "ralph", "hook", "session-start"]
+    return subprocess.run(
+        command, cwd=directory, env=environment, input="{}", capture_output=True, text=True, check=False
+    )

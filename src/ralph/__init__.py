@@ -23,6 +23,7 @@ __all__ = [
     "MemoryFilter",
     "MemoryState",
     "NotFoundError",
+    "NotTrustedError",
     "Page",
     "Project",
     "ProjectNotFoundError",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         ConfigError,
         ConflictError,
         NotFoundError,
+        NotTrustedError,
         ProjectNotFoundError,
         RalphError,
         StoreError,
@@ -70,6 +72,7 @@ _MODULES = {
         "ConfigError",
         "ConflictError",
         "NotFoundError",
+        "NotTrustedError",
         "ProjectNotFoundError",
         "RalphError",
         "StoreError",
@@ -90,7 +93,8 @@ def open(path: str | os.PathLike[str] = ".", *, actor: Actor | None = None) -> S
     `with` block, call `close()` when done. `actor` is on whose behalf it is opened, by default a person; in a session
     of the loop it is always the agent of that session.
 
-    Raises `ProjectNotFoundError` if neither the directory nor any of its parents contains a project.
+    Raises `ProjectNotFoundError` if neither the directory nor any of its parents contains a project, and
+    `NotTrustedError` if it keeps its data elsewhere and no person has agreed to that.
     """
     import os
 

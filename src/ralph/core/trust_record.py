@@ -89,7 +89,10 @@ def revoke_trust(root: Path | str) -> None:
 def accept_settings(root: Path | str, settings: Mapping[str, Any]) -> None:
     """Add values that a person has just chosen to what is accepted; leave the rest of the decision as it is."""
     known = read_trust(root) or TrustRecord(settings={}, files=None)
-    save_trust(root, {**known.settings, **settings}, known.files)
+    try:
+        save_trust(root, {**known.settings, **settings}, known.files)
+    except RalphError:
+        pass  # they are asked about it
 
 
 def are_files_trusted(root: Path | str) -> bool | None:
@@ -123,7 +126,10 @@ def as_recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_outside(root: Path | str, url: str) -> bool:
     """Return whether a database is on a server, outside a directory, or that of a project further down in it."""
-    return is_postgres(url) or not is_own_path(os.path.join(root, file_path(url)), root)  # noqa: PTH118
+    try:
+        return is_postgres(url) or not is_own_path(os.path.join(root, file_path(url)), root)  # noqa: PTH118
+    except ValueError:  # a NUL in the path
+        return True
 
 
 def _real_path(root: Path | str) -> str:

@@ -63,9 +63,9 @@ def diagnose(root: Path) -> list[Finding]:
         findings += [_unreachable(error)] if is_shared else ()
     try:
         return [
-            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_trust(root)),
+            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
             *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
-            *_hooks(root, store),
+            *(*_hooks(root, store), *_trust(root, store)),
         ]
     finally:
         if store:
@@ -83,17 +83,17 @@ def _refused_store(root: Path) -> Iterator[Finding]:
             yield Finding(about="database", is_fine=False, says=str(error), mend="stop tracking it, or delete it")
 
 
-def _trust(root: Path) -> Iterator[Finding]:
+def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
     """Report what the directory brings that nobody has accepted."""
-    from ralph.trust import review_trust
+    from ralph.formats.sync import are_files_held
 
     try:
-        review = review_trust(root)
-        untrusted = load_config(root).untrusted
+        config = load_config(root)
+        is_held = store is not None and config.memories.files and are_files_held(store, root)
     except RalphError:
-        return  # reported with the settings
-    if untrusted or review.are_files_trusted is False:
-        says = f"this directory is not trusted; not used: {review.waits or 'its memory files'}"
+        return  # reported with the settings or the database
+    if unused := [*config.untrusted, *["the memory files"] * is_held]:
+        says = f"this directory is not trusted; not used: {', '.join(unused)}"
         yield Finding(about="trust", is_fine=False, says=says, mend="review it with: ralph trust")
 
 

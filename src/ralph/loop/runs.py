@@ -9,9 +9,7 @@ from ralph.core.config import apply_flags
 from ralph.core.errors import NotTrustedError, UsageError
 from ralph.core.paging import Page, ResultList
 from ralph.core.records import record, replace
-from ralph.core.trust_record import accept_settings, trusts_everything
 from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_stored_options, stored_worker
-from ralph.loop.own_options import own_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,6 +122,8 @@ class RunService:
                 f"{self._root} sets {', '.join(self._config.untrusted)}, and is not trusted. Nothing was run."
                 " Review it with: ralph trust. In scripts: ralph --trust run"
             )
+        from ralph.core.trust_record import accept_settings, trusts_everything
+
         if self._config.brought and trusts_everything(self._root, os.environ):
             accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
 
@@ -198,6 +198,8 @@ class RunService:
         What to run and how to verify it comes from the command line, trusted settings, or what was recorded on this
         machine when the run started. A database may have been written by others.
         """
+        from ralph.loop.own_options import own_options
+
         own = own_options(self._root, run.id)
         if own is not None:
             return merge_stored_options(options, own)

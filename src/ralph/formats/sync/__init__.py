@@ -122,6 +122,12 @@ def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> Sy
     )
 
 
+def are_files_held(store: Store, root: Path | str) -> bool:
+    """Return whether the files are not synced because nobody trusts what they say."""
+    disk = SyncedFiles(store, root, working_copy_id(store, root))
+    return disk.is_stale() and not _may_sync(disk, root)
+
+
 def _may_sync(disk: SyncedFiles, root: Path | str) -> bool:
     """Return whether the files count: a person trusts them, or nobody was asked and they are as Ralph left them."""
     from ralph.core.trust_record import are_files_trusted
