@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import Table, best, seconds
 from ralph.agents import SessionOptions
-from ralph.core.config import Config
+from ralph.core.config import Config, ExecutionConfig
 from ralph.core.records import AgentReply, TaskStatus
 from ralph.loop.options import RunOptions
 from ralph.loop.run import Loop
@@ -51,14 +51,15 @@ class Sleeper:
         return AgentReply(text=text, files=(), seconds=SESSION_SECONDS)
 
 
-def one_run(directory: Path, workers: int) -> float:
+def one_run(directory: Path, workers: int, *gates: str) -> float:
     """Give how long a run over new tasks takes; nothing may be done twice or left."""
+    config = Config(execution=ExecutionConfig(gates=gates))
     with Project.open(directory) as project:
         added = project.store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(TASKS)])
         loop = Loop(
             store=project.store,
             agent=Sleeper(),
-            config=Config(),
+            config=config,
             directory=project.root,
             run_options=RunOptions(parallel=workers),
             emit=lambda event: None,
@@ -140,12 +141,14 @@ def run(table: Table) -> None:
     with tempfile.TemporaryDirectory(prefix="ralph-bench-", dir=Path.home()) as name:
         directory = Path(name)
         make_repository(directory)
-        alone, together = [], []
+        alone, together, gated = [], [], []
         for _ in range(REPEATS):
             alone.append(one_run(directory, 1))
             together.append(one_run(directory, WORKERS))
+            gated.append(one_run(directory, WORKERS, "true"))
         table.row("one worker, per task", 1000 * min(alone) / TASKS, 1.0)
         table.row(f"{WORKERS} workers, per task", 1000 * min(together) / TASKS, min(together) / min(alone), 1 / LEAST)
+        table.row(f"{WORKERS} workers with a gate, per task", 1000 * min(gated) / TASKS, min(gated) / min(together))
         print(f"  {min(alone) / min(together):.2f} times one worker's throughput (at least {LEAST:g})")
     print(f"Where a project stands, {FEW:,} and {MANY:,} attempts")
     from ralph.core.config import ModelsConfig

@@ -15,7 +15,7 @@ from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.config import AgentConfig, load_config
 from ralph.core.environment import allowed_environment, is_variable_pattern
 from ralph.core.errors import ConfigError
-from ralph.core.git import run_git
+from ralph.core.git import run_git, trust_git_programs
 from ralph.loop.environment import missing_password_warning, missing_variables, missing_variables_hint
 from tests.loop.trial import SAYS_DONE, Trial
 from tests.make import a_session
@@ -279,12 +279,13 @@ def test_a_run_says_when_sessions_cannot_log_in_to_the_store(tmp_path: Path, mon
 
 
 @pytest.mark.storeless
-def test_a_filter_that_an_agent_put_into_the_repository_sees_no_secret(tmp_path: Path) -> None:
+def test_a_filter_of_the_repository_sees_no_secret(tmp_path: Path) -> None:
     (tmp_path / "seen.py").write_text(PRINTS + "\n")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     run_git(tmp_path, "config", "filter.spy.clean", f"{sys.executable} seen.py > seen; cat")
     (tmp_path / ".gitattributes").write_text("*.txt filter=spy\n")
     (tmp_path / "a.txt").write_text("a\n")
+    trust_git_programs(tmp_path)
 
     added = run_git(tmp_path, "add", "a.txt")
 

@@ -170,7 +170,6 @@ def test_a_change_behind_a_flag_keeps_the_worktree(together: Together) -> None:
 
 
 def forget_mode(part: Part) -> None:
-    git(part.directory, "config", "core.fileMode", "false")
     part.write("lib/money.py", TEACH)
     (part.directory / "lib/money.py").chmod(0o755)
 
@@ -194,6 +193,7 @@ DIFFERENT: dict[str, Callable[[Part], None]] = {
 
 @pytest.mark.parametrize("gate", DIFFERENT, ids=[play.__name__ for play in DIFFERENT.values()])
 def test_gates_see_files_as_they_will_be_checked_out(together: Together, gate: str) -> None:
+    together.git("config", "core.fileMode", "false")
     (task,) = together.add("Teach it money")
 
     def play(part: Part) -> str:

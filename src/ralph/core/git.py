@@ -244,7 +244,8 @@ def _add_settings(variables: dict[str, str], settings: Sequence[tuple[str, str]]
     """Add settings to the environment of git: unlike an option, it takes names with any characters."""
     if not settings:
         return
-    count = int(variables.get("GIT_CONFIG_COUNT") or 0)
+    given = variables.get("GIT_CONFIG_COUNT", "")
+    count = int(given) if given.isdecimal() else 0
     for number, (name, value) in enumerate(settings, count):
         variables[f"GIT_CONFIG_KEY_{number}"] = name
         variables[f"GIT_CONFIG_VALUE_{number}"] = value

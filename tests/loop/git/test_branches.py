@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import WorktreeError
-from ralph.core.git import run_git
+from ralph.core.git import run_git, trust_git_programs
 from ralph.loop.git import repository
 from ralph.loop.git.base_branch import MergeResult
 from ralph.loop.git.branches import TaskBranches, branch_suffix
@@ -847,6 +847,7 @@ def test_a_git_that_takes_too_long_is_ended_with_all_it_started(root: Path, tmp_
     git(root, "config", "filter.slow.clean", f"echo $$ > {said}; exec sleep 60")
     (root / ".gitattributes").write_text("*.slow filter=slow\n")
     (root / "x.slow").write_text("x\n")
+    trust_git_programs(root)
 
     ran = run_git(root, "add", "-A", timeout_seconds=0.5)
 
