@@ -104,6 +104,7 @@ else:
 STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
 HATS = ("explorer", "planner", "creator", "critic", "editor")
 PERMISSIONS = ("all", "edit", "read")
+SANDBOXES = ("bubblewrap",)
 
 
 def _expected_variables(names: list[str]) -> str:
@@ -168,6 +169,14 @@ class AgentConfig:
         'more variables for agents and gates; "*" for all',
         example='environment = ["DATABASE_URL", "MYAPP_*"]',
         check=_expected_variables,
+    )
+    sandbox: str = setting("", '"bubblewrap" confines agents and gates; see docs/agents.md', choices=("", *SANDBOXES))
+    sandbox_network: bool = setting(True, "false: no network in the sandbox, not even for the model")
+    sandbox_read: tuple[str, ...] = setting(
+        (), "more paths it can read, relative to the home directory", example='sandbox_read = ["~/.m2", "/srv/data"]'
+    )
+    sandbox_write: tuple[str, ...] = setting(
+        (), "more paths it can write, relative to the home directory", example='sandbox_write = ["~/.gradle"]'
     )
 
 

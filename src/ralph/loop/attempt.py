@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, SessionOptions
+from ralph.agents.supervisor.sandbox import sandbox_of
 from ralph.core.config import TOML_NAME
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
@@ -248,6 +249,7 @@ class AttemptRunner:
                 seconds=seconds,
                 idle_seconds=agent.idle_seconds or NO_LIMIT,
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
+                sandbox=sandbox_of(agent, self._context.root, agent=agent.name, is_read_only=read_only),
             ),
             environment=self._environment(read_only=read_only),
             should_stop=self._should_stop,
@@ -319,6 +321,7 @@ class AttemptRunner:
             environment,
             self._should_stop,
             lambda command, result: self._emit(progress.gate_event(command, result)),
+            sandbox_of(self._config.agent, self._context.root),
         )
         for gate in verdict.gates:
             if not gate.passed:

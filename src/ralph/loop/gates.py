@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.agents.supervisor.process import ProcessResult
+    from ralph.agents.supervisor.sandbox import Sandbox
 
 REDACTED_OUTPUT_CHARACTERS = 200_000
 """Number of characters at the end of a gate's output that are redacted."""
@@ -28,15 +29,16 @@ def run_gates(
     environment: Mapping[str, str],
     should_stop: Callable[[], bool],
     on_gate: Callable[[str, GateResult | None], None],
+    sandbox: Sandbox | None = None,
 ) -> VerificationResult:
     """Run the gates in order until one fails; call `watch` at the start and the end of each.
 
-    `environment` is their whole environment, because they run code that an agent wrote.
+    `environment` is their whole environment, because they run code that an agent wrote; `sandbox` confines them.
     """
     results: list[GateResult] = []
     for gate in gates:
         on_gate(gate, None)
-        results.append(_run_gate(gate, directory, seconds, environment, should_stop))
+        results.append(_run_gate(gate, directory, seconds, environment, should_stop, sandbox))
         on_gate(gate, results[-1])
         if not results[-1].passed:
             break
@@ -44,7 +46,12 @@ def run_gates(
 
 
 def _run_gate(
-    gate: str, directory: Path, seconds: float, environment: Mapping[str, str], should_stop: Callable[[], bool]
+    gate: str,
+    directory: Path,
+    seconds: float,
+    environment: Mapping[str, str],
+    should_stop: Callable[[], bool],
+    sandbox: Sandbox | None,
 ) -> GateResult:
     if not directory.is_dir():
         return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} no longer exists")
@@ -53,7 +60,7 @@ def _run_gate(
         stdin="",
         directory=directory,
         environment=environment,
-        limits=Limits(seconds=seconds, idle_seconds=seconds + 1),
+        limits=Limits(seconds=seconds, idle_seconds=seconds + 1, sandbox=sandbox),
         should_stop=should_stop,
         merge_stderr=True,
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ralph.agents import Limits
+    from ralph.agents.supervisor.sandbox import Sandbox
 
 MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 """Default amount of output kept in memory, in bytes."""
@@ -84,7 +85,12 @@ def run_program(
     """
     started = time.monotonic()
     with guarded_process(
-        argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
+        argv,
+        directory=directory,
+        environment=environment,
+        sandbox=limits.sandbox,
+        with_stdin=bool(stdin),
+        merge_stderr=merge_stderr,
     ) as program:
         monitor = _ProcessMonitor(program, stdin, limits, should_stop, on_output, max_output_bytes)
         monitor.until_the_end()
@@ -107,6 +113,7 @@ def guarded_process(
     *,
     directory: Path,
     environment: Mapping[str, str] | None = None,
+    sandbox: Sandbox | None = None,
     with_stdin: bool = True,
     merge_stderr: bool = False,
 ) -> Iterator[GuardedProcess]:
@@ -118,10 +125,16 @@ def guarded_process(
     """
     inherited = os.environ if environment is None else environment
     variables = {name: value for name, value in inherited.items() if name not in REDIRECTING_VARIABLES}
-    path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
+    search_path = variables.get("PATH", os.defpath)
+    path = find_program(argv[0], directory, search_path)
+    name = path.name
+    if sandbox:
+        argv = sandbox.command(path, argv, directory, variables)
+        path = find_program(argv[0], directory, search_path)
     _count_running(+1)
     try:
         program = GuardedProcess(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
+        program.name = name
         try:
             yield program
         finally:
