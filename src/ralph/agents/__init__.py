@@ -32,6 +32,10 @@ class Limits:
     seconds: float = 1800.0
     idle_seconds: float = 600.0
     output_bytes: int = 32 * 1024 * 1024
+    memory_bytes: int = 0
+    """Maximum memory of all processes together; 0 means no limit."""
+    processes: int = 0
+    """Maximum number of processes at a time; 0 means no limit."""
     sandbox: Sandbox | None = None
     """What confines the program; None if nothing does."""
 

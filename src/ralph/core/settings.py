@@ -163,6 +163,9 @@ class AgentConfig:
     seconds: float = setting(1800.0, "timeout of a session; 0 means no limit")
     idle_seconds: float = setting(600.0, "timeout without output; 0 means no limit")
     output_mb: float = setting(32.0, "maximum output; 0 means no limit")
+    memory_mb: int = setting(0, "maximum memory of all its processes together; 0 means no limit")
+    processes: int = setting(0, "maximum number of processes at a time; 0 means no limit")
+    max_files_changed: int = setting(0, "a session that changes more needs a person; 0 means no limit")
     outage_seconds: float = setting(10.0, "first wait after a provider outage; doubles every time")
     environment: tuple[str, ...] = setting(
         (),

@@ -249,6 +249,8 @@ class AttemptRunner:
                 seconds=seconds,
                 idle_seconds=agent.idle_seconds or NO_LIMIT,
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
+                memory_bytes=agent.memory_mb * 1024 * 1024,
+                processes=agent.processes,
                 sandbox=sandbox_of(agent, self._context.root, agent=agent.name, is_read_only=read_only),
             ),
             environment=self._environment(read_only=read_only),
@@ -299,6 +301,8 @@ class AttemptRunner:
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify finished work; that of the last hat is merged if the task has its own branch."""
         is_last = move.kind is MoveKind.DONE
+        if problem := self._too_many_files(reply):
+            return VerificationResult(), problem
         if not is_last and not hats.changes_files(self._attempt.hat):
             return VerificationResult(), None
         if is_last and (merge_problem := self._catch_up()):
@@ -311,22 +315,39 @@ class AttemptRunner:
             return self._merge(self._worktree, verdict)
         return verdict, None
 
+    def _too_many_files(self, reply: AgentReply) -> MergeProblem | None:
+        """Return why work that changed too many files has to be looked at by a person."""
+        most, changed = self._config.agent.max_files_changed, len(reply.files or ())
+        if not most or changed <= most:
+            return None
+        reason = f"the session changed {changed:,} files, more than max_files_changed = {most}"
+        return MergeProblem(reason=reason, waits_for_person=True, category="too_many_files")
+
     def _run_gates(self) -> VerificationResult:
         execution = self._config.execution
         environment = gate_environment(self._config, self._environment())
         verdict = run_gates(
             execution.gates if execution.verify else (),
             self._directory,
-            execution.gate_seconds or NO_LIMIT,
+            self._gate_limits(),
             environment,
             self._should_stop,
             lambda command, result: self._emit(progress.gate_event(command, result)),
-            sandbox_of(self._config.agent, self._context.root),
         )
         for gate in verdict.gates:
             if not gate.passed:
                 self._warn_missing_variables(f"{gate.command}\n{gate.output}", environment)
         return verdict
+
+    def _gate_limits(self) -> Limits:
+        agent, seconds = self._config.agent, self._config.execution.gate_seconds or NO_LIMIT
+        return Limits(
+            seconds=seconds,
+            idle_seconds=seconds + 1,
+            memory_bytes=agent.memory_mb * 1024 * 1024,
+            processes=agent.processes,
+            sandbox=sandbox_of(agent, self._context.root),
+        )
 
     def _review(self, verdict: VerificationResult, reply: AgentReply, sigils: Sigils) -> VerificationResult:
         """Review the work in a read-only session."""

@@ -208,6 +208,11 @@ class GuardedProcess:
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
 
+    @property
+    def guard_pid(self) -> int:
+        """Id of the guard, whose descendants are the processes of the program."""
+        return self._guard.pid
+
     def handle_status(self, chunk: bytes) -> None:
         """Process status lines from the guard."""
         *lines, self._partial_status = (self._partial_status + chunk).split(b"\n")
@@ -339,7 +344,7 @@ class _ProcessMonitor:
         self.stderr = OutputBuffer(0, MAX_STDERR_BYTES)
 
         self._program = program
-        self._allowance = LimitTracker(limits, should_stop)
+        self._allowance = LimitTracker(limits, should_stop, program.guard_pid)
         self._should_stop = should_stop
         self._forwarder = TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
