@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +21,7 @@ GREEDY = "import time\nkept = bytearray(b'x' * (150 << 20))\nprint('has it', flu
 """A program that uses 150 MB and stays."""
 
 
-def run(directory: Path, *argv: str, **limits: int) -> ProcessResult:
+def run(directory: Path, *argv: str, **limits: Any) -> ProcessResult:
     return run_program(argv, directory=directory, limits=Limits(seconds=LONG_ENOUGH, **limits))
 
 
