@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     """Size in bytes and modification time in nanoseconds."""
 
 F_SETSIG = 10
+SANDBOX_VARIABLE = "RALPH_SANDBOX"
+"""Variable that is set in a sandbox, where the database can only be read."""
 DISK_FULL, DISK_READ_ONLY = "the disk is full", "the disk is read-only"
 MIN_FREE_INODES = 8
 """Number of free inodes below which a disk counts as full."""

@@ -108,6 +108,7 @@ else:
 STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
 HATS = ("explorer", "planner", "creator", "critic", "editor")
 PERMISSIONS = ("all", "edit", "read")
+SANDBOXES = ("bubblewrap",)
 
 
 def _expected_variables(names: list[str]) -> str:
@@ -187,6 +188,11 @@ class AgentConfig:
     seconds: float = setting(1800.0, "timeout of a session; 0 means no limit")
     idle_seconds: float = setting(600.0, "timeout without output; 0 means no limit")
     output_mb: float = setting(32.0, "maximum output; 0 means no limit")
+    memory_mb: int = setting(0, "maximum memory of all its processes together; 0 means no limit", needs_trust=True)
+    processes: int = setting(0, "maximum number of processes at a time; 0 means no limit", needs_trust=True)
+    max_files_changed: int = setting(
+        0, "a session that changes more needs a person; 0 means no limit", needs_trust=True
+    )
     outage_seconds: float = setting(10.0, "first wait after a provider outage; doubles every time")
     environment: tuple[str, ...] = setting(
         (),
@@ -194,6 +200,22 @@ class AgentConfig:
         example='environment = ["DATABASE_URL", "MYAPP_*"]',
         needs_trust=True,
         check=_expected_variables,
+    )
+    sandbox: str = setting(
+        "", '"bubblewrap" confines agents and gates; see docs/agents.md', choices=("", *SANDBOXES), needs_trust=True
+    )
+    sandbox_network: bool = setting(True, "false: no network in the sandbox, not even for the model", needs_trust=True)
+    sandbox_read: tuple[str, ...] = setting(
+        (),
+        "more paths it can read, relative to the home directory",
+        example='sandbox_read = ["~/.m2", "/srv/data"]',
+        needs_trust=True,
+    )
+    sandbox_write: tuple[str, ...] = setting(
+        (),
+        "more paths it can write, relative to the home directory",
+        example='sandbox_write = ["~/.gradle"]',
+        needs_trust=True,
     )
 
 

@@ -63,7 +63,7 @@ def diagnose(root: Path) -> list[Finding]:
         findings += [_unreachable(error)] if is_shared else ()
     try:
         return [
-            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
+            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
             *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
             *(*_hooks(root, store), *_trust(root, store)),
         ]
@@ -274,6 +274,29 @@ def _settings(root: Path) -> Iterator[Finding]:
         yield Finding(about="settings", is_fine=False, says=says, mend=mend)
     elif not warnings:
         yield Finding(about="settings", is_fine=True, says="valid")
+
+
+def _sandbox(root: Path) -> Iterator[Finding]:
+    """Check whether the sandbox of agents works here."""
+    from ralph.agents.supervisor.sandbox import check_sandbox, sandbox_problem
+
+    try:
+        config = load_config(root).agent
+    except RalphError:
+        return  # reported by the check of the settings
+    if not config.sandbox:
+        problem = sandbox_problem()
+        says = f"off; {problem}" if problem else 'off; to confine agents: sandbox = "bubblewrap" under [agent]'
+        yield Finding(about="sandbox", is_fine=True, says=says)
+        return
+    try:
+        check_sandbox(config, root)
+    except RalphError as error:
+        mend = "install or allow bubblewrap; until then ralph run refuses to start"
+        yield Finding(about="sandbox", is_fine=False, says=str(error).removesuffix("."), mend=mend)
+    else:
+        network = "with" if config.sandbox_network else "without"
+        yield Finding(about="sandbox", is_fine=True, says=f"bubblewrap works; agents run {network} network")
 
 
 def _configured_urls(root: Path) -> list[str]:

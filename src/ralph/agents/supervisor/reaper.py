@@ -108,6 +108,14 @@ def process_start_time(pid: int) -> int:
     return int(fields[19]) if fields else 0
 
 
+def memory_of(pid: int) -> int:
+    """Return the memory that only this process uses, in bytes; what a fork shares with its parent counts for both."""
+    if not IS_LINUX:
+        return _memory_by_psutil(pid)
+    pages = _read(f"/proc/{pid}/statm").split()
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+
+
 def terminate(processes: set[ProcessInfo]) -> None:
     """Send SIGTERM to each process."""
     for pid, *_ in processes:
@@ -202,6 +210,16 @@ def _tag_by_psutil(pid: int) -> str | None:
         return psutil.Process(pid).environ().get(TAG_VARIABLE)
     except (psutil.Error, OSError):
         return None
+
+
+def _memory_by_psutil(pid: int) -> int:
+    _enable_site_packages()
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except (psutil.Error, OSError):
+        return 0
 
 
 def _enable_site_packages() -> None:

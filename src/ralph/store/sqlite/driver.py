@@ -19,7 +19,7 @@ from ralph.core.errors import (
     StoreTooNewError,
     StoreUnavailableError,
 )
-from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
+from ralph.core.files import DISK_FULL, DISK_READ_ONLY, SANDBOX_VARIABLE, disk_problem
 from ralph.store.database import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -155,7 +155,13 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
 
 
 _FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
-_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: f"{DISK_READ_ONLY}. Make it writable, then try again"}
+_READ_ONLY_REASON = (
+    "this session runs in a sandbox, where memories can only be read. State them in your answer instead, one line each:"
+    " MEMORY:pattern:TEXT"
+    if os.environ.get(SANDBOX_VARIABLE)
+    else f"{DISK_READ_ONLY}. Make it writable, then try again"
+)
+_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: _READ_ONLY_REASON}
 
 
 def translate_sqlite_error(error: apsw.Error, path: str) -> RalphError:
