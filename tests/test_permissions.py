@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ralph import maintenance, workspace
+from ralph import maintenance, trust, workspace
 from ralph.cli import COMMANDS, build_parser
 from ralph.core.actor import Actor
 from ralph.core.errors import UsageError
@@ -42,7 +42,7 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, workspace, setup),
+    *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup),
 )
 READS = {
     "Project": "close open overview synced",
@@ -64,35 +64,38 @@ READS = {
     "WebServer": "run stop",
     "ralph.maintenance": "check_project count_backups find_project is_on_server list_backups preview_restore show_store"
     " verify_backups",
-    "ralph.workspace": "actor_at actor_for_file agent_at find_root is_project is_trusted open_own_store"
-    " open_project_store own_file store_url with_known_password",
+    "ralph.trust": "count_file_memories review_trust",
+    "ralph.workspace": "actor_at actor_for_file agent_at find_root is_project open_own_store"
+    " open_project_store own_file refuse_tracked store_url untrusted_store with_known_password",
     "ralph.integrations.setup": "check_inside_project originals_for plan_removal plan_setup plugin_directory"
     " setup_options",
 }
 """What changes nothing."""
 FOR_ALL = {
     "SessionService": "record_compaction record_end record_prompt record_start",
-    "MemoryFiles": "check sync",
+    "MemoryFiles": "check held sync",
     "ImportExport": "save",
 }
 """What hooks report of a session, files kept in step, and an export written where its reader wants it."""
 BELOW = {
     "SessionService": "store_message store_statements",  # MemoryService.learn
     "ProjectService": "remove",  # ProjectService.check_removal
-    "ralph.workspace": "change_settings save_location trust",  # init_project, ProjectService.rename
+    "ralph.trust": "record_init",  # init_project
+    "ralph.workspace": "change_settings save_location",  # init_project, ProjectService.rename
 }
 """What is checked by the methods that it calls, or that alone call it."""
 
 COMMAND_OPERATIONS = {
     "init": "init init.store",
     "run": "run.start",
-    "task add": "task.add",
-    "task update": "task.update",
+    "task add": "task.add task.allow",
+    "task update": "task.update task.allow",
     "task deps": "task.needs",
     "task done": "task.done",
     "task fail": "task.fail",
     "task block": "task.block",
     "task reset": "task.reset",
+    "task approve": "task.approve",
     "task delete": "task.delete",
     "task log": "task.log",
     "task import": "task.import",
@@ -103,6 +106,8 @@ COMMAND_OPERATIONS = {
     "memory confirm": "memory.confirm",
     "memory delete": "memory.delete memory.change-a-persons",
     "memory init": "memory.init",
+    "memory files": "memory.files",
+    "trust": "trust",
     "memory undo": "memory.undo",
     "memory clear": "memory.clear",
     "memory cleanup": "memory.cleanup",

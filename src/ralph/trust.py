@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
 
 
@@ -96,19 +97,19 @@ def _is_accepted_store(name: str, config: Config) -> bool:
 
 def accept_review(review: TrustReview) -> None:
     """Record that a person accepts what they were shown."""
-    _require_person(review.directory)
+    _actor(review.directory).require("trust")
     settings = {one.name: one.after for one in review.settings if one.after is not None}
     save_trust(review.directory, settings, files=True)
 
 
 def revoke_trust(root: Path | str) -> None:
     """Record that a person does not trust a directory any more."""
-    _require_person(root)
+    _actor(root).require("trust")
     trust_record.revoke_trust(root)
 
 
-def _require_person(root: Path | str) -> None:
-    current_actor(PERSON, os.fspath(root), lambda: os.fspath(root)).require("trust")
+def _actor(root: Path | str) -> Actor:
+    return current_actor(PERSON, os.fspath(root), lambda: os.fspath(root))
 
 
 def record_init(root: Path, environment: Mapping[str, str], *, is_new: bool) -> list[str]:

@@ -40,6 +40,11 @@ MODULES = (
     "links",
     "bombs",
     "terminal",
+    "clones",
+    "merges",
+    "leftovers",
+    "sessions",
+    "cheats",
     "growth",
     "soak",
 )

@@ -35,6 +35,8 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "task.block": ("task", "block", task),
         "task.reset": ("task", "reset", task),
         "task.delete": ("task", "delete", task),
+        "task.approve": ("task", "approve", task, "--yes"),
+        "task.allow": ("task", "add", "Easy", "--allow", "tests/**"),
         "feature.delete": ("feature", "delete", "billing"),
         "memory.change-a-persons": ("memory", "edit", memory, "--content", "Run curl | sh."),
         "memory.delete": ("memory", "delete", memory),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ralph.core.records import Task
     from ralph.loop.progress import ProgressEvent
 
+MAX_DIFF_LINES_SHOWN = 40
+"""Maximum length of a diff of protected files on the terminal, in lines."""
 LIVE_LINE_MARGIN = 3
 """Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
@@ -313,6 +315,8 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
 def _next_step(details: dict[str, Any]) -> str:
     if details["parts"]:
         return "; split into subtasks"
+    if details.get("failed_check") == "integrity":
+        return f"; needs a person. To see and accept the change: ralph task approve {details['task_id']}"
     if details["task_status"] == "blocked":
         spent = f"has used up {details['spent_limit']}, " if details.get("spent_limit") else ""
         why = "no retries left, " if details.get("is_out_of_retries") else spent
@@ -327,6 +331,13 @@ def _heard(details: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("cyan", f"   learned by another worker: {title}") for title in titles]
     more = count - len(titles)
     return [*lines, ("cyan", f"   learned by another worker: {more:,} more")] if more > 0 else lines
+
+
+def _held(details: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = details["diff"].split("\n")
+    more = [f"… ({len(lines) - MAX_DIFF_LINES_SHOWN} more lines)"] if len(lines) > MAX_DIFF_LINES_SHOWN else []
+    shown = [("dim", f"     {printable(line)}") for line in (*lines[:MAX_DIFF_LINES_SHOWN], *more)]
+    return [("yellow", f"   needs a person: {details['reason']}"), *shown]
 
 
 def _note(details: dict[str, Any]) -> list[tuple[str, str]]:
@@ -376,6 +387,7 @@ _FORMATTERS = {
     "attempt_ended": _attempt_ended,
     "heard": _heard,
     "note": _note,
+    "held": _held,
     "warning": _warning,
     "run_ended": _run_ended,
 }

@@ -14,6 +14,7 @@ from ralph.cli.output import (
     printable,
     wrap_line,
 )
+from ralph.core.records import NEEDS_PERSON
 from ralph.core.text import format_usd
 
 TYPE_CHECKING = False
@@ -92,6 +93,8 @@ def _print(overview: Overview, config: Config) -> None:
     )
     if overview.waiting:
         _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
+        if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
+            _print_line("", "to see and accept a held change: ralph task approve ID")
     _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
 
 

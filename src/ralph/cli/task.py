@@ -19,7 +19,7 @@ from ralph.cli.output import (
     read_text_argument,
 )
 from ralph.core.errors import UsageError
-from ralph.core.records import TaskStatus
+from ralph.core.records import ALLOW_TESTS, TaskStatus
 from ralph.core.text import one_line
 from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.core.records import Memory, Task
+    from ralph.core.records import HeldChange, Memory, Task
     from ralph.project import Project
 
 NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--needs", "-n", metavar="ID", action="append", default=[], help="task that must be done first; repeatable"
     )
+    _add_scope_options(sub)
     sub.add_argument("--id", metavar="ID", help="custom id; adding the same id again does not create a second task")
     add_format_option(sub, "quiet", help="quiet prints only the id")
 
@@ -73,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--priority", "-p", type=parse_int, help="new priority; higher runs first")
     sub.add_argument("--parent", metavar="ID", help="new parent task; '' for none")
     sub.add_argument("--feature", "-f", metavar="NAME", help="new feature; '' for none")
+    _add_scope_options(sub)
+
+    sub = action("approve", approve, "Accept a change to protected files that a task waits with")
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
 
     sub = action("deps", deps, "Show or change the dependencies of a task")
     sub.add_argument("id", help="id of the task")
@@ -101,6 +107,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(sub)
 
 
+def _add_scope_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow",
+        metavar="GLOB",
+        action="append",
+        help="protected files that the task may change; repeatable, '' for none; see docs/gates.md",
+    )
+    parser.add_argument("--allow-tests", action="store_true", help="the task may change existing tests")
+
+
+def _allowed(args: argparse.Namespace) -> list[str] | None:
+    if args.allow is None and not args.allow_tests:
+        return None
+    return [*(args.allow or ()), *([ALLOW_TESTS] if args.allow_tests else ())]
+
+
+def approve(project: Project, args: argparse.Namespace) -> None:
+    """Accept a change to protected files."""
+    from ralph.cli.interactive import confirm
+
+    held = project.tasks.get(args.id).held
+    if held:
+        _print_held(held)
+        if not args.yes and not confirm("Accept exactly this change?", f"Use: ralph task approve {args.id} --yes"):
+            return
+    task = project.tasks.approve(args.id, held.digest if held else "")
+    print(f"Change approved: {task.id}. The next ralph run verifies the work again and finishes the task.")
+
+
+def _print_held(held: HeldChange) -> None:
+    print(f"Held change {held.digest[:12]}: {printable(held.reason)}")
+    print("\n".join(f"  {printable(line)}" for line in held.diff.split("\n")))
+
+
 def add(project: Project, args: argparse.Namespace) -> None:
     """Add a task."""
     body = read_text_argument(args.body)
@@ -112,6 +152,7 @@ def add(project: Project, args: argparse.Namespace) -> None:
         feature=args.feature,
         needs=args.needs,
         id=args.id,
+        allow=_allowed(args) or (),
     )
     if args.format == "json":
         print_json(task)
@@ -147,6 +188,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
         "Needs": _format_tasks(view.needs),
         "Needed by": _format_tasks(view.needed_by),
         "Reason": printable(task.reason),
+        "May change": ", ".join(map(printable, task.allow)),
         "Worker": task.claimed_by,
         "Attempts": metrics.total_attempts,
         "Failures in a row": metrics.consecutive_failures,
@@ -163,6 +205,10 @@ def show(project: Project, args: argparse.Namespace) -> None:
         print()
         rows = [(a.number, a.outcome or "running", f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
+    if view.held:
+        print()
+        _print_held(view.held)
+        print(f"\nTo accept it: ralph task approve {task.id}")
 
 
 def _estimate(project: Project, task: Task, difficulty: str | None) -> Memory | None:
@@ -200,8 +246,9 @@ def tree(project: Project, args: argparse.Namespace) -> None:
 def update(project: Project, args: argparse.Namespace) -> None:
     """Change a task."""
     changes = {name: getattr(args, name) for name in ("title", "body", "priority", "parent", "feature")}
+    changes["allow"] = _allowed(args)
     if all(value is None for value in changes.values()):
-        raise UsageError("Nothing to change. Use --title, --body, --priority, --parent or --feature.")
+        raise UsageError("Nothing to change. Use --title, --body, --priority, --parent, --feature or --allow.")
     if args.body is not None:
         changes["body"] = read_text_argument(args.body)
     task = project.tasks.update(args.id, **changes)

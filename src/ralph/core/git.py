@@ -93,15 +93,18 @@ def run_git(
     *arguments: str,
     timeout_seconds: float = GIT_TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
+    errors: str = "replace",
 ) -> GitResult:
     """Run git in a directory and return its result; `environment` is added to the variables it inherits.
+
+    `errors` says what becomes of output that is not UTF-8; "surrogateescape" keeps its bytes.
 
     Ctrl+C does not reach it, so that a change it has begun is completed. Nothing it started survives the timeout.
 
     """
     variables = {**_inherited_variables(), **(environment or {})}
     _add_settings(variables, _overriding_settings(directory))
-    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables)
+    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables, errors)
 
 
 def _inherited_variables() -> dict[str, str]:
@@ -111,7 +114,11 @@ def _inherited_variables() -> dict[str, str]:
 
 
 def _run(
-    directory: Path | str, arguments: Sequence[str], timeout_seconds: float, variables: dict[str, str]
+    directory: Path | str,
+    arguments: Sequence[str],
+    timeout_seconds: float,
+    variables: dict[str, str],
+    errors: str = "replace",
 ) -> GitResult:
     try:
         with process_start_lock:
@@ -142,7 +149,7 @@ def _run(
     _kill(process)  # what a filter may have left running
     return GitResult(
         exit_code=process.returncode,
-        stdout=out.decode("utf-8", "replace"),
+        stdout=out.decode("utf-8", errors),
         stderr=error_output.decode("utf-8", "replace"),
     )
 

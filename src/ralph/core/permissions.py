@@ -67,6 +67,8 @@ OPERATIONS = {
         _for_people("task.needs", "change what a task depends on"),
         _for_people("task.block", "block tasks"),
         _for_people("task.reset", "reset tasks"),
+        _for_people("task.approve", "approve changes to protected files"),
+        _for_people("task.allow", "decide which protected files a task may change"),
         _for_people("task.delete", "delete tasks"),
         _for_all("feature.add", "add features"),
         _for_people("feature.delete", "delete features"),

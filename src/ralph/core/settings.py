@@ -153,6 +153,12 @@ class ExecutionConfig:
     gates: tuple[str, ...] = setting(
         (), "shell commands that must all succeed", example='gates = ["make test"]', needs_trust=True
     )
+    protect: tuple[str, ...] = setting(
+        ("default",),
+        'files that decide what is done; "!glob" for an exception; see docs/gates.md',
+        example='protect = ["default", "golden/**", "!docs/Makefile"]',
+        needs_trust=True,
+    )
     gate_seconds: float = setting(600.0, "timeout of a gate; 0 means no limit")
     reuse: tuple[str, ...] = setting(
         ("node_modules", ".venv", "venv"),

@@ -29,6 +29,8 @@ class PlannedTask:
     """Keys of dependencies. Like the parent, they may be tasks that are not in the file."""
     feature: str | None = None
     """Name or id of a feature."""
+    allow: tuple[str, ...] = ()
+    """Globs of protected files that the task may change."""
     line: int
 
 

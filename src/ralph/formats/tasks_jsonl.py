@@ -77,6 +77,7 @@ def write_tasks_jsonl(tasks: Iterable[Task]) -> str:
                 "parent": task.parent_id,
                 "needs": task.needs,
                 "feature": task.feature_id,
+                **({"allow": task.allow} if task.allow else {}),
             },
             ensure_ascii=False,
         )
@@ -194,6 +195,7 @@ def _parse_task(line: int, fields: Fields, number: int, is_foreign: bool) -> tup
         parent_key=_id(fields, ("parent", "parent_id"), problems),
         dependency_keys=_needs(fields, problems),
         feature=_id(fields, ("feature", "feature_id"), problems),
+        allow=_allow(fields, problems),
         line=line,
     )
     return task, problems
@@ -251,6 +253,17 @@ def _needs(fields: Fields, problems: list[str]) -> tuple[str, ...]:
         if not all(isinstance(item, str) or _key(item) for item in listed):
             problems.append(f"Ignored an item of {name}: not an id.")
     return tuple(keys)
+
+
+def _allow(fields: Fields, problems: list[str]) -> tuple[str, ...]:
+    """Return the globs of protected files that the task may change."""
+    value = fields.get("allow")
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        problems.append("Ignored allow: not a list of globs.")
+        return ()
+    return tuple(filter(None, (sanitize(str(item)).strip() for item in value)))
 
 
 def _status(word: object, problems: list[str]) -> TaskStatus | None:

@@ -16,7 +16,16 @@ from ralph.core.config import TOML_NAME
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
 from ralph.core.files import read_bytes_or_none
-from ralph.core.records import AgentReply, ResourceUsage, SessionEnding, Sigils, VerificationResult, now, replace
+from ralph.core.records import (
+    AgentReply,
+    AttemptOutcome,
+    ResourceUsage,
+    SessionEnding,
+    Sigils,
+    VerificationResult,
+    now,
+    replace,
+)
 from ralph.core.text import sanitize
 from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
@@ -32,16 +41,17 @@ from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.progress import progress_event
 from ralph.loop.prompt import shown_memory_text
-from ralph.loop.settle import capture_attempt
+from ralph.loop.settle import capture_attempt, held_change
 from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
 from ralph.memory.freshness import record_file_marks
+from ralph.store.explained import DoneWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ralph.core.records import AttemptResult, Prompt
+    from ralph.core.records import AttemptResult, HeldChange, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
@@ -109,7 +119,9 @@ class AttemptRunner:
                         )
                 self._record_start(prepared)
                 outcome_context = self._outcome_context(prepared.plan)
-                reply = self._run_session(prepared.prompt, outcome_context.used)
+                if context.base:
+                    context.base.begin(self._task.id)
+                reply = self._approved_reply() or self._run_session(prepared.prompt, outcome_context.used)
                 return self._judge(prepared, reply, outcome_context)
         except StoreError:
             raise
@@ -190,6 +202,8 @@ class AttemptRunner:
             # The agent could not write: the task is not to blame, and its learnings are kept.
             reply = replace(reply, ending=SessionEnding.STOPPED, detail=problem)
         result = self._capture(reply, sigils, verdict, outcome_context, move, merge_problem, prompt)
+        if not is_done and result.held is None and self._context.base:
+            result = replace(result, held=self._unfinished_change(result))
         return replace(
             result, memories=tuple(record_file_marks(memory, self._context.root) for memory in result.memories)
         )
@@ -198,7 +212,14 @@ class AttemptRunner:
         self, reply: AgentReply, sigils: Sigils, move: HatMove
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify what the session claims to have done, and merge it if the task has its own branch."""
-        verifier = WorkVerifier(
+        verifier = self._verifier()
+        try:
+            return verifier.verify(reply, sigils, move)
+        finally:
+            self._worktree = verifier.worktree
+
+    def _verifier(self) -> WorkVerifier:
+        return WorkVerifier(
             self._context,
             self._store,
             self._task,
@@ -209,10 +230,13 @@ class AttemptRunner:
             self._call_agent,
             self._report_changes,
         )
-        try:
-            return verifier.verify(reply, sigils, move)
-        finally:
-            self._worktree = verifier.worktree
+
+    def _unfinished_change(self, result: AttemptResult) -> HeldChange | None:
+        """Return what unfinished work changed that only a person may accept: a later run must not start from it."""
+        found = self._verifier().unfinished_change()
+        if found:
+            self._emit(progress_event("warning", message=f"{found.reason}. See: ralph task show {self._task.id}"))
+        return held_change(result.attempt, found, now())
 
     def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
@@ -243,10 +267,12 @@ class AttemptRunner:
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
+        watch = self._context.with_retries(lambda: DoneWatch(self._store.scope))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
         if self._worktree and self._context.branches:
             self._notice(self._context.branches.undo_base_move(self._worktree))
+        self._revert_unexplained(watch)
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
@@ -258,6 +284,28 @@ class AttemptRunner:
         mark = snapshots.change_hash(directory, self._reply.files or ()) if knows_files else ""
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
+
+    def _approved_reply(self) -> AgentReply | None:
+        """Return a reply that claims the work of the last attempt again, if a person has approved its held change."""
+        id = self._task.id
+        held, attempts = self._context.with_retries(
+            lambda: (self._store.held_changes.latest(id), self._store.attempts.latest(2, task=id))
+        )
+        last = attempts[1] if len(attempts) > 1 else None
+        claimed = last is not None and last.outcome is AttemptOutcome.RETRIED
+        if held is None or not held.approved_at or last is None or not claimed:
+            return None
+        if (last.run_id, last.iteration) != (held.run_id, held.iteration):
+            return None
+        self._emit(progress_event("note", message="a person approved the change: the work is verified again"))
+        self._reply = AgentReply(text=f"<task-done>{id}</task-done>", files=held.files)
+        return self._reply
+
+    def _revert_unexplained(self, watch: DoneWatch) -> None:
+        """Undo and report what a session wrote into the database about tasks being done."""
+        for task in self._context.with_retries(watch.revert_unexplained):
+            message = f"{task.id} was set to done outside of the loop and not by a person; it is not done."
+            self._emit(progress_event("warning", message=message))
 
     def _call_agent(
         self, prompt: str, model: str | None, seconds: float, directory: Path, *, read_only: bool = False

@@ -12,6 +12,7 @@ from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
 from ralph.loop.environment import missing_variables, missing_variables_hint
 from ralph.loop.git.settings import GitSettings
+from ralph.loop.integrity.check import InstalledPackages, RunBase
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
@@ -82,6 +83,9 @@ class RunContext:
         self.ask_feedback = ask_feedback
         self.branches = branches
         self.git_settings = GitSettings(root)
+        self.base = _open_base(config, root) if branches is None else None
+        """State of the directory before the run, in which one task after another works; None with worktrees."""
+        self.installed = InstalledPackages(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""
@@ -248,3 +252,8 @@ class RunContext:
             if problem not in self._file_problems:
                 self._file_problems.add(problem)
                 self.emit(progress_event("warning", message=problem))
+
+
+def _open_base(config: Config, root: Path) -> RunBase | None:
+    execution = config.execution
+    return RunBase(root, execution.protect, execution.gates) if execution.verify and execution.gates else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ralph.agents.supervisor.process import run_program
@@ -19,6 +22,35 @@ REDACTED_OUTPUT_CHARACTERS = 200_000
 """Number of characters at the end of a gate's output that are redacted."""
 STORED_OUTPUT_CHARACTERS = 20_000
 """Number of characters at the end of a gate's output that are stored."""
+
+
+SIGPIPE_STATUS = 141
+"""Exit status of a program whose reader has gone away."""
+_EARLY_READER = re.compile(r"\|\s*(?:head\b|grep\s+(?:-\S+\s+)*-\S*(?:q|m)|sed\s+\S*q|awk\b[^|]*exit)")
+_STARTUP_VARIABLES = ("BASH_ENV", "ENV")
+"""Variables that name a script which a shell runs before the gate."""
+
+
+@lru_cache(1)
+def _shell() -> tuple[str, ...]:
+    """Return the shell of gates: one in which a failure anywhere in a pipe counts, if there is one."""
+    bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
+    if bash:
+        return bash, "--posix", "-o", "pipefail", "-c"
+    import subprocess
+
+    probe = subprocess.run(["/bin/sh", "-o", "pipefail", "-c", ":"], capture_output=True, check=False)
+    return ("/bin/sh", "-o", "pipefail", "-c") if probe.returncode == 0 else ("/bin/sh", "-c")
+
+
+def gate_command(gate: str) -> list[str]:
+    """Return the command line that runs a gate: POSIX syntax, and `check | tee log` fails if the check does."""
+    return [*_shell(), gate]
+
+
+def has_pipefail() -> bool:
+    """Return whether a failure inside of a pipe fails a gate on this machine."""
+    return "pipefail" in _shell()
 
 
 def run_gates(
@@ -52,15 +84,22 @@ def _run_gate(
 ) -> GateResult:
     if not directory.is_dir():
         return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} no longer exists")
-    ended = run_program(
-        ["/bin/sh", "-c", gate],
-        stdin="",
-        directory=directory,
-        environment=environment,
-        limits=limits,
-        should_stop=should_stop,
-        merge_stderr=True,
-    )
+
+    def run(command: list[str]) -> ProcessResult:
+        return run_program(
+            command,
+            stdin="",
+            directory=directory,
+            environment={name: value for name, value in environment.items() if name not in _STARTUP_VARIABLES},
+            limits=limits,
+            should_stop=should_stop,
+            merge_stderr=True,
+        )
+
+    ended = run(gate_command(gate))
+    if ended.exit_code == SIGPIPE_STATUS and _EARLY_READER.search(gate):
+        # The last command of the pipe had read enough, as `| grep -q` does: its own status decides.
+        ended = run(["/bin/sh", "-c", gate])
     passed = ended.ending is SessionEnding.FINISHED and ended.exit_code == 0
     return GateResult(
         command=gate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.records import TaskStatus, new_task_id
+from ralph.core.records import TaskStatus, new_task_id, replace
 from ralph.formats.planned import ReadProblem, TaskImport
 from ralph.formats.task_files import read_tasks
 from ralph.store.tasks import TaskDraft
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
-def import_tasks(store: Store, text: str, name: str) -> TaskImport:
-    """Add the new tasks of a file."""
+def import_tasks(store: Store, text: str, name: str, written_by: str = "person") -> TaskImport:
+    """Add the new tasks of a file; only a person's file decides which protected files they may change."""
     planned, unreadable = read_tasks(text, name)
     with store.transaction():
         new, known, problems = _resolve(store, planned)
+        is_person = written_by == "person"
+        new = [replace(task, written_by=written_by, allow=task.allow if is_person else ()) for task in new]
         added = store.tasks.add_all(new)
     found = sorted([*unreadable, *problems], key=lambda one: one.line)
     return TaskImport(added=tuple(added), known=known, unreadable=tuple(found))
@@ -60,6 +62,7 @@ def _new_task(plan: PlannedTask, ids: Mapping[str, str], features: Mapping[str, 
         parent_id=ids.get(plan.parent_key) if plan.parent_key else None,
         feature_id=features[plan.feature] if plan.feature else None,
         needs=tuple(ids[other] for other in plan.dependency_keys if other in ids),
+        allow=plan.allow,
     )
 
 

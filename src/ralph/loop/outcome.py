@@ -11,6 +11,7 @@ import re
 
 from ralph.core.records import (
     FAILED_OUTCOMES,
+    NEEDS_PERSON,
     AttemptOutcome,
     ErrorType,
     FailureReport,
@@ -28,7 +29,15 @@ from ralph.memory.capture.statements import NO_REASON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.core.records import AgentReply, Attempt, GateResult, Sigils, SubtaskSigil, VerificationResult
+    from ralph.core.records import (
+        AgentReply,
+        Attempt,
+        GateResult,
+        IntegrityResult,
+        Sigils,
+        SubtaskSigil,
+        VerificationResult,
+    )
     from ralph.loop.hats import HatMove
 
 MAX_FAILURE_COUNTS = 4
@@ -111,7 +120,9 @@ class AttemptJudgment:
     details: str = ""
     """Full text of the reason, for the report."""
     failed_check: str = ""
-    """Check that rejected finished work: "gate" or "review"."""
+    """Check that rejected finished work: "gate", "integrity" or "review"."""
+    needs_person: bool = False
+    """Whether only a person can accept the work."""
 
 
 @record
@@ -217,6 +228,8 @@ def _not_merged(merge_problem: MergeProblem) -> AttemptJudgment:
 
 def _failed_verification(verdict: VerificationResult) -> AttemptJudgment:
     failed = next((gate for gate in verdict.gates if not gate.passed), None)
+    if failed is None and verdict.integrity and not verdict.integrity.passed:
+        return _held(verdict.integrity)
     if failed is None:
         reason = verdict.review.reason if verdict.review else ""
         return AttemptJudgment(
@@ -235,6 +248,18 @@ def _failed_verification(verdict: VerificationResult) -> AttemptJudgment:
         error_type=error_type,
         category=category if category != "unknown" else "gate_failure",
         failed_check="gate",
+    )
+
+
+def _held(integrity: IntegrityResult) -> AttemptJudgment:
+    return AttemptJudgment(
+        outcome=AttemptOutcome.RETRIED,
+        reason=one_line(integrity.reason, 300),
+        error_type=ErrorType.UNKNOWN,
+        category="protected_files",
+        details=f"{integrity.reason}\n{integrity.diff}",
+        failed_check="integrity",
+        needs_person=True,
     )
 
 
@@ -269,6 +294,8 @@ def next_status(
         return NextStatus(status=TaskStatus.DONE)
     if judgment.subtasks or judgment.outcome is AttemptOutcome.INTERRUPTED or attempt.excused:
         return NextStatus(status=TaskStatus.PENDING)
+    if judgment.needs_person:
+        return NextStatus(status=TaskStatus.BLOCKED, reason=f"{NEEDS_PERSON}: {judgment.reason}")
     if merge_problem and merge_problem.waits_for_person:
         return NextStatus(status=TaskStatus.BLOCKED, reason=f"waits for a person: {judgment.reason}")
     if spent := exhausted_task_limit(context.run_options, add_attempt_usage(context.used, attempt)):

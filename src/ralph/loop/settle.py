@@ -10,6 +10,7 @@ from ralph.core.records import (
     AttemptOutcome,
     AttemptResult,
     FailureReport,
+    HeldChange,
     Memory,
     SessionEnding,
     replace,
@@ -27,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.core.records import AgentReply, Attempt, Sigils, Task, TaskStatus, VerificationResult
+    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task, TaskStatus, VerificationResult
     from ralph.loop.hats import HatMove
     from ralph.loop.outcome import AttemptJudgment, MergeProblem, OutcomeContext
 
@@ -35,7 +36,7 @@ MAX_SIGIL_PROBLEMS = 10
 """Maximum number of sigil problems recorded per attempt."""
 MAX_SESSION_ID_LENGTH = 200
 """Maximum length of an agent's session id, in characters."""
-FULL_TEXT_CATEGORIES = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
+FULL_TEXT_CATEGORIES = ("findings", "verification", "not_verified", "merge_conflict", "not_merged", "protected_files")
 """Categories whose reason is only the beginning of the full text."""
 MISSING_SIGIL_REASON = (
     "The session ended without a task-done or task-failed sigil. Its work may be complete:"
@@ -109,17 +110,35 @@ def capture_attempt(
         task_reason=after.reason,
         spent_limit=after.spent_limit,
         is_out_of_retries=after.is_out_of_retries,
+        held=held_change(ended, verdict.integrity, at) if judgment.failed_check == "integrity" else None,
         failed_check=judgment.failed_check,
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
-        and judgment.category not in ("not_merged", "not_verified"),
+        and judgment.category not in ("not_merged", "not_verified", "protected_files"),
         log=(
             _log_line(ended, after.status),
             *(f"Ignored: {problem}" for problem in problems),
             *map(sanitize, (*verdict.left_out, *notices)),
         ),
         ignored_sigils=problems,
+    )
+
+
+def held_change(attempt: Attempt, found: IntegrityResult | None, at: str) -> HeldChange | None:
+    """Return a change to protected files that waits for a person, as it is stored."""
+    if found is None or found.passed or attempt.task_id is None:
+        return None
+    return HeldChange(
+        task_id=attempt.task_id,
+        run_id=attempt.run_id,
+        iteration=attempt.iteration,
+        digest=found.digest,
+        reason=sanitize(found.reason),
+        files=tuple(map(sanitize, found.files)),
+        marks=found.marks,
+        diff=found.diff,
+        created_at=at,
     )
 
 

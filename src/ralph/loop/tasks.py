@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.errors import UsageError
+from ralph.core.errors import ConflictError, UsageError
 from ralph.core.paging import ResultList, paged
 from ralph.core.records import TaskStatus, now, record
 from ralph.core.text import one_line, sanitize
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.paging import Page
-    from ralph.core.records import Attempt, Feature, Task, TaskLogEntry, TaskMetrics
+    from ralph.core.records import Attempt, Feature, HeldChange, Task, TaskLogEntry, TaskMetrics
     from ralph.formats.planned import TaskImport
     from ralph.store import Store
 
@@ -40,6 +40,8 @@ class TaskView:
     needs: tuple[Task, ...]
     needed_by: tuple[Task, ...]
     feature: Feature | None
+    held: HeldChange | None = None
+    """Change to protected files that waits for a person."""
 
 
 @record
@@ -88,6 +90,7 @@ class TaskService:
             needs=tuple(linked[other] for other in task.needs if other in linked),
             needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self._store.features.get(task.feature_id) if task.feature_id else None,
+            held=_unapproved(self._store.held_changes.latest(id)),
         )
 
     def tree(self, id: str | None = None) -> list[Task]:
@@ -139,8 +142,11 @@ class TaskService:
         feature: str | None = None,
         needs: Sequence[str] = (),
         id: str | None = None,
+        allow: Sequence[str] = (),
     ) -> Task:
         """Add a task; `feature` is a name or an id.
+
+        `allow` are globs of protected files that it may change, `@tests` for all tests; agents cannot set them.
 
         With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
         """
@@ -154,6 +160,8 @@ class TaskService:
                 parent_id=parent,
                 feature_id=self._feature_id(feature),
                 needs=tuple(needs),
+                allow=self._checked_allow(allow),
+                written_by=self._actor.kind,
             )
         )
 
@@ -167,10 +175,11 @@ class TaskService:
         parent: str | None = None,
         feature: str | None = None,
         needs: Sequence[str] | None = None,
+        allow: Sequence[str] | None = None,
     ) -> Task:
         """Change a task; None leaves a field as it is, an empty parent or feature removes the link.
 
-        `needs` replaces all tasks it depends on.
+        `needs` replaces all tasks it depends on, `allow` all globs of protected files that it may change.
         """
         self._actor.require("task.update")
         return self._tasks.update(
@@ -181,7 +190,30 @@ class TaskService:
             parent_id=parent,
             feature_id=self._feature_id(feature) if feature else feature,
             needs=needs,
+            allow=None if allow is None else self._checked_allow(allow),
         )
+
+    def approve(self, id: str, digest: str = "") -> Task:
+        """Accept the change to protected files that a task waits with; its work is verified again without a session.
+
+        `digest` is that of the change that was shown; without it, the latest is accepted.
+        """
+        self._actor.require("task.approve")
+        held = self._store.held_changes.latest(id)
+        self._tasks.get(id)
+        if held is None or held.approved_at or (digest and held.digest != digest):
+            raise ConflictError(
+                f"{id} has no change that waits for approval. See: ralph task show {id}", code="nothing-to-approve"
+            )
+        with self._store.transaction():
+            self._store.held_changes.approve(id, held.digest)
+            return self._move(id, TaskStatus.PENDING, _OPEN, "")
+
+    def _checked_allow(self, allow: Sequence[str]) -> tuple[str, ...]:
+        globs = tuple(dict.fromkeys(filter(None, (sanitize(item).strip() for item in allow))))
+        if globs:
+            self._actor.require("task.allow")
+        return globs
 
     def change_needs(self, id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Task:
         """Add and remove dependencies of a task; return the task."""
@@ -244,7 +276,7 @@ class TaskService:
         from ralph.loop.import_tasks import import_tasks
 
         self._actor.require("task.import")
-        return import_tasks(self._store, text, name)
+        return import_tasks(self._store, text, name, self._actor.kind)
 
     def report_failure(
         self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""
@@ -291,6 +323,10 @@ class TaskService:
             ready=ready,
         )
         return paged(found, page)
+
+
+def _unapproved(held: HeldChange | None) -> HeldChange | None:
+    return held if held and not held.approved_at else None
 
 
 def _required(text: str, what: str) -> str:

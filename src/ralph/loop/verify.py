@@ -22,6 +22,7 @@ from ralph.loop.git.commits import MergeRefusedError
 from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.git.repository import StopRequestedError
 from ralph.loop.hats import MoveKind
+from ralph.loop.integrity.work import WorkIntegrity
 from ralph.loop.limits import NO_LIMIT
 from ralph.loop.outcome import MergeProblem
 from ralph.loop.progress import progress_event
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from ralph.core.records import AgentReply, Attempt, Sigils, Task
+    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task
     from ralph.loop.context import RunContext
     from ralph.loop.git.branches import TaskBranches
     from ralph.loop.git.commits import CommittedWork, TaskWorktree
@@ -108,15 +109,40 @@ class WorkVerifier:
         return (self._judge(work, reply, sigils) if is_last else self._run_gates(work)), None
 
     def _judge(self, work: JudgedWork, reply: AgentReply, sigils: Sigils) -> VerificationResult:
-        """Run the gates and, if they pass, the review."""
-        verdict, execution = self._run_gates(work), self._config.execution
+        """Run the gates and, if they pass, compare what they depend on with the base, then review the work."""
+        verdict, execution = self._run_checked(work), self._config.execution
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
         if verdict.passed and execution.verify and execution.review:
             return self._review(work, verdict, reply, sigils)
         return verdict
 
+    def unfinished_change(self) -> IntegrityResult | None:
+        """Return what unfinished work in a shared directory changed that only a person may accept."""
+        integrity = self._integrity(JudgedWork(directory=self._context.root)) if self._context.base else None
+        return integrity.unfinished() if integrity else None
+
     def _should_stop(self) -> bool:
         return self._context.should_stop or self._has_lost_claim()
+
+    def _run_checked(self, work: JudgedWork) -> VerificationResult:
+        """Run the gates, and compare what they depend on with the base if they pass."""
+        integrity = self._integrity(work)
+        verdict = self._run_gates(work)
+        return integrity.judge(verdict) if integrity and verdict.passed else verdict
+
+    def _integrity(self, work: JudgedWork) -> WorkIntegrity | None:
+        """Return the check of what the gates depend on; None if no gate decides."""
+        execution = self._config.execution
+        if not execution.verify or not execution.gates or (not work.commit and self._context.base is None):
+            return None
+        return WorkIntegrity(
+            self._context,
+            self._store,
+            self._task,
+            work,
+            lambda directory: self._run_gates(replace(work, directory=directory)),
+            self._emit,
+        )
 
     def _run_gates(self, work: JudgedWork) -> VerificationResult:
         execution = self._config.execution
@@ -223,7 +249,8 @@ class WorkVerifier:
         def passes_again(committed: CommittedWork) -> bool:
             nonlocal latest
             with self._check_out(worktree, committed) as work:
-                latest = replace(verdict, gates=self._run_gates(work).gates)
+                checked = self._run_checked(work)
+                latest = replace(verdict, gates=checked.gates, integrity=checked.integrity)
             return latest.passed
 
         merge = self._branches.commit_and_merge(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ralph.store.database import ChangeWatch, Database
     from ralph.store.failures import FailureStore
     from ralph.store.features import FeatureStore
+    from ralph.store.held_changes import HeldChangeStore
     from ralph.store.memories import MemoryStore
     from ralph.store.projects import ProjectEntry
     from ralph.store.run_events import RunEventFeed
@@ -78,6 +79,13 @@ class Store:
         from ralph.store.failures import FailureStore
 
         return FailureStore(self.scope)
+
+    @property
+    def held_changes(self) -> HeldChangeStore:
+        """Changes to protected files that wait for a person."""
+        from ralph.store.held_changes import HeldChangeStore
+
+        return HeldChangeStore(self.scope)
 
     @property
     def events(self) -> RunEventFeed:

@@ -154,6 +154,7 @@ class AttemptStore:
         `is_retry` marks a retry of a call whose response was lost: if the first call succeeded, nothing is stored
         twice.
         """
+        from ralph.store.held_changes import HeldChangeStore
         from ralph.store.memories import ChangeInfo, MemoryStore
 
         attempt, task_id = capture.attempt, capture.attempt.task_id
@@ -175,6 +176,8 @@ class AttemptStore:
                 if capture.report and has_claim:
                     self._scope.insert("failures", **to_columns(capture.report))
                     self._index("failure", attempt)
+                if capture.held and has_claim:
+                    HeldChangeStore(self._scope).add(capture.held)
                 if capture.subtasks and has_claim:
                     tasks.split(task_id, capture.subtasks)
             change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")

@@ -158,7 +158,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -187,6 +187,8 @@ _ADDED_LATER = {
     "excused": 0,
     "turns": None,
     "agent_session": "",
+    "allow": "[]",
+    "written_by": "person",
 }
 """Columns that are left out of the checksum at their default, so that rows older than them keep their checksums."""
 

@@ -128,6 +128,7 @@ def parent_status(children: set[TaskStatus]) -> TaskStatus:
 
 _TASK: Converters = {
     "status": TaskStatus,
+    "allow": from_json,
     "needs": lambda stored: tuple(sorted(from_json(stored))),
     "lease_until": lambda stored: stored.partition(" ")[
         0

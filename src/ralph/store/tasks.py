@@ -6,7 +6,7 @@ from functools import cached_property
 
 from ralph.core.errors import ConflictError, UsageError
 from ralph.core.records import Task, TaskLogEntry, TaskStatus, new_task_id, now, record
-from ralph.store.rows import to_record
+from ralph.store.rows import to_json, to_record
 from ralph.store.task_table import READY, TaskTable, id_batches, row_to_task
 
 TYPE_CHECKING = False
@@ -34,6 +34,8 @@ class TaskDraft:
     feature_id: str | None = None
     """Inherited from the parent if None."""
     needs: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    written_by: str = "person"
 
 
 class TaskStore(TaskTable):
@@ -97,6 +99,7 @@ class TaskStore(TaskTable):
                     body=part.body,
                     priority=task.priority,
                     parent_id=id,
+                    written_by="agent",
                     needs=tuple(ids[title.casefold()] for title in part.needs if title.casefold() in ids),
                 )
                 for part in parts
@@ -122,6 +125,8 @@ class TaskStore(TaskTable):
             claim_token=0,
             lease_until=None,
             reset_after=0,
+            allow=to_json(task.allow),
+            written_by=task.written_by,
             created_at=at,
             updated_at=at,
         )
@@ -152,12 +157,14 @@ class TaskStore(TaskTable):
         feature_id: str | None = None,
         parent_id: str | None = None,
         needs: Sequence[str] | None = None,
+        allow: Sequence[str] | None = None,
     ) -> Task:
         """Update a task. Arguments that are None change nothing; an empty id removes the link.
 
         `needs` replaces all dependencies.
         """
-        texts = {"title": title, "body": body, "priority": priority}
+        allowed = None if allow is None else to_json(allow)
+        texts = {"title": title, "body": body, "priority": priority, "allow": allowed}
         links = {"feature_id": feature_id, "parent_id": parent_id}
         changes: dict[str, object] = {name: value for name, value in texts.items() if value is not None}
         changes |= {name: value or None for name, value in links.items() if value is not None}

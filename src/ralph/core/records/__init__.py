@@ -21,10 +21,10 @@ else:
         "base": "new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace timestamp",
         "memories": "Memory MemoryEvent MemorySource MemoryState RecalledMemory session_key",
         "prompts": "OmittedItem Prompt PromptContext PromptSection",
-        "results": "AttemptResult GateResult Review VerificationResult",
+        "results": "AttemptResult GateResult IntegrityResult Review VerificationResult",
         "sessions": "AgentReply AgentSession SessionEnding",
         "sigils": "FailureReportSigil HandoverSigil KnowledgeSigil LearningSigil MemorySignal Sigils SubtaskSigil",
-        "tasks": "Difficulty Feature Task TaskLogEntry TaskMetrics TaskStatus",
+        "tasks": "ALLOW_TESTS Difficulty Feature HeldChange NEEDS_PERSON Task TaskLogEntry TaskMetrics TaskStatus",
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ralph.core.records.memories import Memory
     from ralph.core.records.sessions import AgentReply
     from ralph.core.records.sigils import SubtaskSigil
-    from ralph.core.records.tasks import TaskStatus
+    from ralph.core.records.tasks import HeldChange, TaskStatus
 
 
 @record
@@ -41,18 +41,37 @@ class Review:
 
 
 @record
+class IntegrityResult:
+    """Result of comparing what gates depend on with the base of the task."""
+
+    passed: bool = True
+    reason: str = ""
+    """Why a person has to decide."""
+    files: tuple[str, ...] = ()
+    """Files that a person has to look at."""
+    marks: tuple[str, ...] = ()
+    """Path and content hash of each of them."""
+    digest: str = ""
+    diff: str = ""
+    notes: tuple[str, ...] = ()
+    """What was found and accepted."""
+
+
+@record
 class VerificationResult:
     """Combined result of the quality gates and the verification session."""
 
     gates: tuple[GateResult, ...] = ()
     review: Review | None = None
+    integrity: IntegrityResult | None = None
     left_out: tuple[str, ...] = ()
     """One sentence for each file of the agent that was not judged, because git leaves it out of commits."""
 
     @property
     def passed(self) -> bool:
-        """True if all gates and the review, if any, passed."""
-        return all(gate.passed for gate in self.gates) and (self.review is None or self.review.passed)
+        """True if all gates passed, what they depend on is intact, and the review, if any, passed."""
+        others = (self.integrity, self.review)
+        return all(gate.passed for gate in self.gates) and all(one is None or one.passed for one in others)
 
 
 @record
@@ -68,6 +87,8 @@ class AttemptResult:
     spent_limit: str = ""
     """Limit of the task that is used up, such as "its 3 iterations"."""
     is_out_of_retries: bool = False
+    held: HeldChange | None = None
+    """Change to protected files that waits for a person."""
     failed_check: str = ""
     """Check that rejected finished work: "gate" or "review"."""
     subtasks: tuple[SubtaskSigil, ...] = ()

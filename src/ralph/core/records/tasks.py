@@ -39,6 +39,12 @@ class Feature:
     updated_at: str
 
 
+NEEDS_PERSON = "needs a person"
+"""Beginning of the reason of a task whose changes to protected files wait for approval."""
+ALLOW_TESTS = "@tests"
+"""Item of a task's `allow` that stands for all tests."""
+
+
 @record
 class Task:
     """A unit of work for one agent session."""
@@ -60,8 +66,30 @@ class Task:
     lease_until: str | None = None
     reset_after: int = 0
     """Number of attempts when a person last reset the task. Only later failures count against the retries."""
+    allow: tuple[str, ...] = ()
+    """Globs of protected files that the task may change; `@tests` for all tests. Only a person can set them."""
+    written_by: str = "person"
+    """Who wrote the title and the description: only a person's words widen what the task may change."""
     created_at: str
     updated_at: str
+
+
+@record
+class HeldChange:
+    """Change to files that gates depend on, which waits for a person."""
+
+    task_id: str
+    run_id: str
+    iteration: int
+    digest: str
+    """Hash of all changed contents: approving it accepts exactly this change."""
+    reason: str
+    files: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Path and content hash of each file."""
+    diff: str = ""
+    created_at: str
+    approved_at: str | None = None
 
 
 @record

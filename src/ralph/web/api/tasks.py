@@ -47,6 +47,10 @@ class TaskInput(RequestBody):
     parent: Annotated[Name | None, msgspec.Meta(description="Parent task.")] = None
     feature: Annotated[Name | None, msgspec.Meta(description="Name or ID.")] = None
     needs: Annotated[tuple[Name, ...], msgspec.Meta(description="Tasks that must be done first.")] = ()
+    allow: Annotated[
+        tuple[str, ...],
+        msgspec.Meta(description="Globs of protected files that it may change; `@tests` for all tests."),
+    ] = ()
     id: Annotated[
         Name | None, msgspec.Meta(description="ID of your choice; repeating the request adds no second task.")
     ] = None
@@ -61,6 +65,9 @@ class TaskUpdate(RequestBody):
     parent: Annotated[Name | None, msgspec.Meta(description="If empty, the task has no parent.")] = None
     feature: Annotated[Name | None, msgspec.Meta(description="Name or ID; if empty, the task has no feature.")] = None
     needs: Annotated[tuple[Name, ...] | None, msgspec.Meta(description="All tasks that must be done first.")] = None
+    allow: Annotated[
+        tuple[str, ...] | None, msgspec.Meta(description="All globs of protected files that it may change.")
+    ] = None
 
 
 class NeedsChange(RequestBody):
@@ -74,6 +81,12 @@ class StatusReason(RequestBody):
     """Reason for a status change."""
 
     reason: str = ""
+
+
+class Approval(RequestBody):
+    """Change to accept."""
+
+    digest: Annotated[str, msgspec.Meta(min_length=1, description="Digest of the held change that was shown.")]
 
 
 class LogLine(RequestBody):
@@ -108,6 +121,7 @@ def add_task(project: Project, body: TaskInput) -> Task:
         feature=body.feature or None,
         needs=body.needs,
         id=body.id or None,
+        allow=body.allow,
     )
 
 
@@ -163,6 +177,12 @@ def block_task(project: Project, id: str, body: StatusReason) -> Task:
 def reset_task(project: Project, id: str) -> Task:
     """Set a task back to pending with all its retries; a worker that has claimed it loses the claim."""
     return project.tasks.reset(id)[0]
+
+
+@calls.post("/api/tasks/{id}/approve")
+def approve_change(project: Project, id: str, body: Approval) -> Task:
+    """Accept the change to protected files that a task waits with; the next run verifies the work again."""
+    return project.tasks.approve(id, body.digest)
 
 
 @calls.put("/api/tasks/{id}/needs")

@@ -1,0 +1,101 @@
+"""Statements that change how a gate ends, whatever the tests say. Pure.
+
+They replace the checks themselves (an assertion method, a test tool) or the exit status of the process. Ordinary code
+does neither. Code that recognizes that it is being tested and then gives the expected answer is not found this way.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.loop.integrity.protected import STANDARD_MODULES, TEST_TOOLS
+
+MAX_SCANNED_BYTES = 256 * 1024
+"""Size of a source file up to which it is searched, in bytes."""
+_TOOLS = r"(?:unittest|pytest|_pytest|doctest|builtins|__builtins__)"
+_MODULES = "|".join(sorted(map(re.escape, STANDARD_MODULES | TEST_TOOLS)))
+_PYTHON = {
+    "leaves the process with status 0": r"\bos\._exit\(\s*(?:0\s*)?\)|\b_exit\(\s*0\s*\)|\bos\.kill\(\s*os\.getpid\(\)",
+    "replaces a test tool": (
+        rf"^[ \t]*(?:[\w.]+\s*=\s*)?{_TOOLS}(?:\.\w+)+\s*=[^=]|\bsetattr\(\s*{_TOOLS}\b"
+        rf"|\b(?:TestCase|TestResult|TextTestRunner|TestProgram|Session|Item|Function)\.\w+\s*=[^=]"
+        r"|\bsetattr\(\s*(?:\w+\.)*(?:TestCase|TestResult|TextTestRunner)\b"
+    ),
+    "replaces a loaded module": (
+        rf"\bsys\.modules\[\s*['\"](?:{_MODULES})(?:\.[\w.]+)?['\"]\s*\]\s*=[^=]"
+        rf"|\bsys\.modules\.(?:update|setdefault|__setitem__)\(\s*\{{?\s*['\"](?:{_MODULES})\b"
+    ),
+    "replaces the exit of the process": (
+        r"^[ \t]*(?:sys\.exit|os\._exit|builtins\.exit)\s*=[^=]|\batexit\.register\([^)\n]*exit"
+    ),
+    "installs an import hook": r"\bsys\.meta_path\b|\bsys\.path_hooks\b",
+    "ends the test run": r"\bpytest\.exit\(|\bsession\.exitstatus\s*=|\bexitstatus\s*=\s*0",
+}
+_JAVASCRIPT = {
+    "replaces the exit of the process": (
+        r"\bprocess\.(?:exit|reallyExit|abort|kill)\s*=[^=]|\bprocess\.reallyExit\("
+        r"|\bprocess\.(?:on|once|prependListener)\(\s*['\"](?:exit|beforeExit)['\"][\s\S]{0,200}?(?:exitCode|exit\()"
+        r"|\bprocess\.exitCode\s*=\s*0\b|\bdefineProperty\(\s*process\b"
+    ),
+    "replaces a test tool": (
+        r"\bassert(?:\.strict)?(?:\.\w+)?\.(?:equal|strictEqual|deepEqual|deepStrictEqual|ok|throws|rejects|fail|match"
+        r"|notEqual|notStrictEqual)\s*=[^=]|require\(\s*['\"](?:node:)?(?:assert|test)(?:/strict)?['\"]\s*\)(?:\.\w+)+\s*=[^=]"
+        r"|\bexpect\.extend\b[\s\S]{0,80}\b(?:toBe|toEqual)\b|\bglobalThis\.(?:test|it|describe|expect|assert)\s*=[^=]"
+        r"|\bObject\.(?:assign|defineProperty)\(\s*(?:assert|test|nodeTest)\b"
+    ),
+    "replaces a loaded module": (
+        r"\bModule\.(?:_load|_resolveFilename|prototype\.require)\s*=[^=]|\bModule\._extensions"
+        r"|\brequire\.cache\[[^\]]*\]\s*=[^=]"
+    ),
+}
+_C = {
+    "replaces the exit of the process": (
+        r"__attribute__\s*\(\s*\(\s*(?:constructor|destructor)|\b_exit\s*\(\s*0|\b_Exit\s*\(\s*0"
+        r"|\bquick_exit\s*\(|\bsignal\s*\(\s*SIGABRT"
+    ),
+    "replaces a test tool": (
+        r"#\s*(?:define|undef)\s+(?:assert|abort|exit|main|CHECK|ASSERT\w*|EXPECT\w*|strcmp|memcmp)\b|#\s*define\s+NDEBUG"
+        r"|\b__assert_fail\b|\bvoid\s+abort\s*\("
+    ),
+}
+_SHELL = {
+    "replaces the exit of the process": r"\btrap\b[^\n]*\bexit 0\b|\btrap\b[^\n]*\bexit['\"]?\s+(?:EXIT|0)\b",
+    "replaces a test tool": (
+        r"^[ \t]*(?:function\s+)?(?:exit|test|grep|diff|cmp|set|return)\s*\(\)|^[ \t]*alias\s+\w+=|\[\s*\(\)\s*\{"
+    ),
+}
+_RUST = {"replaces the exit of the process": r"\bprocess::exit\(\s*0\s*\)|\bset_hook\(|#\[ctor\]|\blibc::_?exit\(\s*0"}
+_BY_SUFFIX = {
+    **dict.fromkeys((".py",), _PYTHON),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), _JAVASCRIPT),
+    **dict.fromkeys((".c", ".h", ".cc", ".cpp", ".hpp"), _C),
+    **dict.fromkeys((".sh", ".bash", ".bats"), _SHELL),
+    **dict.fromkeys((".rs",), _RUST),
+}
+_COMPILED = {
+    suffix: {what: re.compile(pattern, re.MULTILINE) for what, pattern in patterns.items()}
+    for suffix, patterns in _BY_SUFFIX.items()
+}
+
+
+def is_scanned(path: str) -> bool:
+    """Return whether a file is in a language in which such statements are known."""
+    return _suffix(path) in _COMPILED
+
+
+def find_hijacks(path: str, content: bytes) -> frozenset[str]:
+    """Return the statements in a source file that change how a gate ends."""
+    patterns = _COMPILED.get(_suffix(path))
+    if not patterns or len(content) > MAX_SCANNED_BYTES:
+        return frozenset()
+    text = content.decode("utf-8", "replace")
+    return frozenset(
+        f"{what}: {found.group(0).strip().splitlines()[0][:80]}"
+        for what, pattern in patterns.items()
+        for found in [pattern.search(text)]
+        if found
+    )
+
+
+def _suffix(path: str) -> str:
+    return f".{path.rpartition('.')[2]}"

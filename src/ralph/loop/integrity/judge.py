@@ -1,0 +1,231 @@
+"""Judgment of what a task changed among the files that gates depend on. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from posixpath import basename, dirname
+
+from ralph.core.records import record
+from ralph.core.redaction import redact
+from ralph.core.text import sanitize
+from ralph.loop.integrity.protected import (
+    MAX_SCRIPT_BYTES,
+    TEST_DIRECTORIES,
+    ProtectedKind,
+    Protection,
+    gate_scripts,
+    module_at,
+)
+from ralph.loop.integrity.structure import is_harmless, redefined_parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from ralph.loop.integrity.scope import Scope
+    from ralph.loop.integrity.snapshot import TreeSnapshot
+
+MAX_DIFF_CHARACTERS = 20_000
+"""Maximum length of a stored diff, in characters."""
+MAX_FILE_DIFF_LINES = 200
+"""Maximum length of the diff of one file, in lines."""
+_CODE_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".c", ".cc", ".cpp", ".sh", ".rb", ".rs", ".go", ".java")
+
+
+@record
+class FileChange:
+    """Change of a file that gates depend on."""
+
+    path: str
+    kind: ProtectedKind
+    what: str
+    """added, changed, deleted, mode changed, replaced by a link, or a statement that changes how gates end."""
+    digest: str = ""
+    """Content after the change, by which a person approves it."""
+
+    def __str__(self) -> str:
+        """Return the change in a few words."""
+        return f"{self.path} ({self.kind}, {self.what})"
+
+
+@record
+class ChangeReport:
+    """Changes of protected files between the base and the judged work."""
+
+    for_person: tuple[FileChange, ...] = ()
+    """Changes that only a person may accept."""
+    tests: tuple[FileChange, ...] = ()
+    """Existing tests that changed and have to pass in their base version."""
+    new_tests: tuple[str, ...] = ()
+    allowed: tuple[FileChange, ...] = ()
+    """Changes within the scope of the task, or harmless ones."""
+
+
+def protection_for(
+    base: TreeSnapshot, protect: Sequence[str], gates: Sequence[str], programs: Iterable[str]
+) -> Protection:
+    """Return the protection of a project; `programs` are the directories of PATH that lie in it."""
+    small = _ScriptContents(base)
+    return Protection(
+        protect=tuple(protect), scripts=gate_scripts(gates, small), program_directories=frozenset(programs)
+    )
+
+
+class _ScriptContents(dict[str, "bytes | None"]):
+    """Contents of the files of a snapshot, read when they are asked for."""
+
+    def __init__(self, base: TreeSnapshot) -> None:
+        super().__init__(dict.fromkeys(base.states))
+        self._base = base
+
+    def get(self, key: str, default: bytes | None = None) -> bytes | None:  # type: ignore[override]
+        content = self._base.read(key)
+        return content if content is not None and len(content) <= MAX_SCRIPT_BYTES else default
+
+
+def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope: Scope) -> ChangeReport:
+    """Return the changes of protected files, sorted by who has to accept them."""
+    changes = list(_changes(base, now, protection))
+    tests_text = _text_of_tests(base, protection) if any(basename(one.path) == "conftest.py" for one in changes) else ""
+    for_person, tests, allowed = [], [], []
+    for change in changes:
+        if scope.allows(change.path, change.kind) and _is_covered(change, scope, base, now):
+            allowed.append(change)
+        elif change.kind is ProtectedKind.TEST:
+            tests.append(change)
+        elif _is_harmless(change, base, now, tests_text):
+            allowed.append(change)
+        else:
+            for_person.append(change)
+    new_tests = [
+        path
+        for path in now.states.keys() - base.states.keys()
+        if protection.kind_of(path) is ProtectedKind.TEST and path.endswith(_CODE_SUFFIXES)
+    ]
+    return ChangeReport(
+        for_person=tuple(sorted(for_person, key=lambda one: one.path)),
+        tests=tuple(sorted(tests, key=lambda one: one.path)),
+        new_tests=tuple(sorted(new_tests)),
+        allowed=tuple(sorted(allowed, key=lambda one: one.path)),
+    )
+
+
+def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> Iterable[FileChange]:
+    test_directories = {dirname(path) for path in base.states if protection.kind_of(path) is ProtectedKind.TEST}
+    packages = now.packages()
+    for path in base.states.keys() | now.states.keys():
+        before, after = base.states.get(path), now.states.get(path)
+        if before == after:
+            continue
+        kind = protection.kind_of(path)
+        digest = after.digest + ("x" if after.is_executable else "") if after else "deleted"
+        if before is None and after is not None:
+            if after.is_link and _escapes(path, now.read(path)):
+                yield FileChange(
+                    path=path, kind=ProtectedKind.INTERPRETER, what="a link that leaves the project", digest=digest
+                )
+            elif protection.shadows(path, test_directories, packages) and not _has_module(base, path):
+                yield FileChange(
+                    path=path,
+                    kind=ProtectedKind.INTERPRETER,
+                    what="added, hides a module of the same name",
+                    digest=digest,
+                )
+            elif kind and kind is not ProtectedKind.TEST and not _is_own_subproject(path, kind, base):
+                yield FileChange(path=path, kind=kind, what="added", digest=digest)
+        elif kind:
+            yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest)
+        if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
+            what = "; ".join(sorted(found))
+            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest)
+
+
+def _what(before: object, after: object) -> str:
+    from ralph.loop.integrity.snapshot import FileState
+
+    if not isinstance(before, FileState) or not isinstance(after, FileState):
+        return "deleted"
+    if after.is_link != before.is_link:
+        return "replaced by a link" if after.is_link else "no longer a link"
+    return "changed" if after.digest != before.digest else "mode changed"
+
+
+def _escapes(path: str, target: bytes | None) -> bool:
+    """Return whether a link leads out of the project."""
+    from posixpath import isabs, join, normpath
+
+    text = (target or b"/").decode("utf-8", "replace")
+    return isabs(text) or normpath(join(dirname(path), text)).startswith("..")
+
+
+def _has_module(base: TreeSnapshot, path: str) -> bool:
+    """Return whether the base had a module of the same name in the same place, which this file extends."""
+    found = module_at(path)
+    if not found:
+        return False
+    stem = f"{found[0]}/{found[1]}".lstrip("/")
+    return f"{stem}.py" in base.states or f"{stem}/__init__.py" in base.states
+
+
+def _is_own_subproject(path: str, kind: ProtectedKind, base: TreeSnapshot) -> bool:
+    """Return whether a build file belongs to a directory that is new as well, which no existing gate looks into."""
+    folder = dirname(path)
+    is_local = kind is ProtectedKind.BUILD and folder not in ("", ".cargo") and not base.has_directory(folder)
+    return is_local and not {*folder.split("/")} & TEST_DIRECTORIES
+
+
+def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, tests_text: str) -> bool:
+    if change.kind not in (ProtectedKind.BUILD, ProtectedKind.TEST_CONFIG, ProtectedKind.GIT):
+        return False
+    if change.what not in ("added", "changed"):
+        return False
+    before = base.read(change.path)
+    return is_harmless(change.path, before, now.read(change.path), tests_text)
+
+
+def _is_covered(change: FileChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:
+    """Return whether the scope covers what a change redefines in a file that the task may change."""
+    if change.kind is ProtectedKind.SETTINGS:
+        return False
+    parts = redefined_parts(change.path, base.read(change.path), now.read(change.path))
+    return scope.covers(change.path, parts)
+
+
+def _text_of_tests(base: TreeSnapshot, protection: Protection) -> str:
+    tests = (path for path in base.states if path.endswith(".py") and protection.kind_of(path) is ProtectedKind.TEST)
+    return "\n".join((base.read(path) or b"").decode("utf-8", "replace") for path in tests)
+
+
+# --- for people ------------------------------------------------------------------------
+
+
+def change_digest(changes: Iterable[FileChange]) -> str:
+    """Return the hash by which a person approves exactly these changes."""
+    lines = sorted(f"{one.path}\0{one.kind}\0{one.digest}" for one in changes)
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def describe(changes: Sequence[FileChange], limit: int = 5) -> str:
+    """Return changes as a list in a sentence."""
+    more = len(changes) - limit
+    return ", ".join(map(str, changes[:limit])) + (f" and {more} more" if more > 0 else "")
+
+
+def render_diff(base: TreeSnapshot, now: TreeSnapshot, paths: Collection[str]) -> str:
+    """Return the changes of files as a unified diff, redacted and bounded."""
+    parts = [_file_diff(path, base.read(path), now.read(path), path in now.states) for path in dict.fromkeys(paths)]
+    text = redact(sanitize("\n".join(parts)))
+    return text if len(text) <= MAX_DIFF_CHARACTERS else f"{text[:MAX_DIFF_CHARACTERS]}\n… (the diff is longer)"
+
+
+def _file_diff(path: str, before: bytes | None, after: bytes | None, exists: bool) -> str:
+    old, new = (content.decode("utf-8", "replace").splitlines() if content else [] for content in (before, after))
+    if b"\0" in (before or b"") + (after or b"") or (exists and after is None):
+        return f"--- a/{path}\n+++ b/{path}\n(binary, large or unreadable file)"
+    names = (f"a/{path}" if before is not None else "/dev/null", f"b/{path}" if exists else "/dev/null")
+    lines = list(difflib.unified_diff(old, new, *names, lineterm=""))
+    if not lines:
+        return f"--- {names[0]}\n+++ {names[1]}\n(only its mode or kind changed)"
+    more = [f"… ({len(lines) - MAX_FILE_DIFF_LINES} more lines)"] if len(lines) > MAX_FILE_DIFF_LINES else []
+    return "\n".join(lines[:MAX_FILE_DIFF_LINES] + more)

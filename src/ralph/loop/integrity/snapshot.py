@@ -1,0 +1,194 @@
+"""Contents of a project at one moment, from its directory or from a commit.
+
+A directory is read from the disk: `git status` can be blinded by ignore rules, filters and flags of the index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from pathlib import Path
+from posixpath import basename, dirname
+
+from ralph.core.errors import WorktreeError
+from ralph.core.git import run_git
+from ralph.core.records import record
+from ralph.loop.integrity.hijacks import MAX_SCANNED_BYTES, find_hijacks, is_scanned
+from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, SKIPPED_DIRECTORIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_KEPT_BYTES = 2 * 1024 * 1024
+"""Size of a protected file up to which its content is kept, in bytes."""
+MAX_KEPT_TOTAL = 64 * 1024 * 1024
+"""Size of all kept contents, in bytes."""
+GIT_SECONDS = 120.0
+"""Timeout for listing a tree, in seconds."""
+_LINK_MODE = "120000"
+_EXECUTABLE_MODE = "100755"
+
+
+@record
+class FileState:
+    """State of a file: two files with equal states have the same content."""
+
+    digest: str
+    is_link: bool = False
+    is_executable: bool = False
+
+
+class TreeSnapshot:
+    """Files of a project at one moment."""
+
+    def __init__(self, states: dict[str, FileState], taken_at_ns: int = 0) -> None:
+        self.states = states
+        self.taken_at_ns = taken_at_ns
+        """Time of the snapshot; 0 for a commit."""
+        self.dependencies: frozenset[str] = frozenset()
+        """Directories with installed packages."""
+        self.contents: dict[str, bytes] = {}
+        self.hijacks: dict[str, frozenset[str]] = {}
+        """Statements found in source files that can change how a gate ends."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file, or the target of a link; None if it was not kept."""
+        return self.contents.get(path)
+
+    def hijacks_in(self, path: str) -> frozenset[str]:
+        """Return the statements of a source file that can change how a gate ends."""
+        return self.hijacks.get(path, frozenset())
+
+    def has_directory(self, folder: str) -> bool:
+        """Return whether a directory held any file."""
+        return not folder or any(path.startswith(f"{folder}/") for path in self.states)
+
+    def packages(self) -> set[str]:
+        """Return the directories that are Python packages."""
+        return {dirname(path) for path in self.states if basename(path).startswith("__init__.py")}
+
+
+class DirectorySnapshot(TreeSnapshot):
+    """Files of a directory, with the contents of those that matter."""
+
+    def __init__(self, root: Path, is_kept: Callable[[str], bool], known: DirectorySnapshot | None = None) -> None:
+        """`known` is an earlier snapshot of the same directory, whose unchanged files are not read again."""
+        super().__init__({}, time.time_ns())
+        self._root = os.fspath(root)
+        self._stamps: dict[str, tuple[int, ...]] = {}
+        self._known = known
+        self._kept_bytes = 0
+        dependencies: list[str] = []
+        for path, info in _walk(self._root, dependencies):
+            self._add(path, info, is_kept(path))
+        self.dependencies = frozenset(dependencies)
+        self._known = None
+
+    def _add(self, path: str, info: os.stat_result, is_kept: bool) -> None:
+        stamp = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_mode, is_kept)
+        self._stamps[path] = stamp
+        known = self._known
+        if known and known._stamps.get(path) == stamp:
+            self._keep(path, known.states[path], known.contents.get(path))
+            self.hijacks[path] = known.hijacks_in(path)
+            return
+        is_link = stat.S_ISLNK(info.st_mode)
+        scans = is_scanned(path) and not is_link and info.st_size <= MAX_SCANNED_BYTES
+        content = _read(f"{self._root}/{path}", is_link) if is_kept or is_link or scans else None
+        if scans and content is not None:
+            self.hijacks[path] = find_hijacks(path, content)
+        is_executable = bool(info.st_mode & 0o100) and not is_link
+        digest = _digest(content) if is_kept or is_link or scans else ":".join(map(str, stamp))
+        state = FileState(digest=digest, is_link=is_link, is_executable=is_executable)
+        self._keep(path, state, content if is_kept or is_link or self.hijacks.get(path) else None)
+
+    def _keep(self, path: str, state: FileState, content: bytes | None) -> None:
+        self.states[path] = state
+        if content is not None and len(content) <= MAX_KEPT_BYTES and self._kept_bytes <= MAX_KEPT_TOTAL:
+            self.contents[path] = content
+            self._kept_bytes += len(content)
+
+
+class CommitSnapshot(TreeSnapshot):
+    """Files of a commit, read from git's objects, which are named by their contents."""
+
+    def __init__(self, repository: Path, commit: str, prefix: str = "") -> None:
+        """`prefix` is the path from the top of the repository to the project, with a slash, or empty."""
+        super().__init__({})
+        self._repository = repository
+        listed = run_git(
+            repository,
+            "ls-tree",
+            "-r",
+            "-z",
+            "--full-tree",
+            commit,
+            timeout_seconds=GIT_SECONDS,
+            errors="surrogateescape",
+        )
+        if not listed.ok:
+            raise WorktreeError(f"git could not list the files of {commit[:12]}: {listed.stderr.strip()}")
+        for entry in filter(None, listed.stdout.split("\0")):
+            meta, _, path = entry.partition("\t")
+            mode, _, digest = meta.split(" ")[:3]
+            if path.startswith(prefix):
+                state = FileState(digest=digest, is_link=mode == _LINK_MODE, is_executable=mode == _EXECUTABLE_MODE)
+                self.states[path.removeprefix(prefix)] = state
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file, or the target of a link."""
+        if path not in self.contents and path in self.states:
+            digest = self.states[path].digest
+            found = run_git(
+                self._repository, "cat-file", "blob", digest, timeout_seconds=GIT_SECONDS, errors="surrogateescape"
+            )
+            if found.ok:
+                self.contents[path] = found.stdout.encode("utf-8", "surrogateescape")
+        return self.contents.get(path)
+
+    def hijacks_in(self, path: str) -> frozenset[str]:
+        """Return the statements of a source file that can change how a gate ends."""
+        if path not in self.hijacks and path in self.states and is_scanned(path):
+            self.hijacks[path] = find_hijacks(path, self.read(path) or b"")
+        return self.hijacks.get(path, frozenset())
+
+
+def _walk(root: str, dependencies: list[str], folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files and links below a directory; directories of installed packages are only noted."""
+    try:
+        entries = list(os.scandir(f"{root}/{folder}"))
+    except OSError:
+        return
+    for entry in entries:
+        path = f"{folder}{entry.name}"
+        try:
+            if not entry.is_dir(follow_symlinks=False):
+                yield path, entry.stat(follow_symlinks=False)
+            elif entry.name in DEPENDENCY_DIRECTORIES or os.path.lexists(f"{root}/{path}/pyvenv.cfg"):
+                dependencies.append(path)
+            elif entry.name not in SKIPPED_DIRECTORIES:
+                yield from _walk(root, dependencies, f"{path}/")
+        except OSError:
+            continue
+
+
+def _read(path: str, is_link: bool) -> bytes | None:
+    try:
+        if is_link:
+            return os.fsencode(Path(path).readlink())
+        with open(path, "rb", opener=_open_regular) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _open_regular(path: str, flags: int) -> int:
+    # Without O_NONBLOCK, a named pipe would block for ever.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _digest(content: bytes | None) -> str:
+    return hashlib.sha256(content).hexdigest() if content is not None else "unreadable"

@@ -1,0 +1,120 @@
+"""The integrity check as a step of verification: which base, which scope, and what becomes of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ralph.core.git import query_git
+from ralph.core.records import IntegrityResult, replace
+from ralph.loop.integrity.check import (
+    MAX_SECONDS_FOR_NEW_TESTS,
+    IntegrityCheck,
+    new_tests_note,
+    task_scope,
+)
+from ralph.loop.integrity.snapshot import CommitSnapshot
+from ralph.loop.progress import progress_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ralph.core.records import Task, VerificationResult
+    from ralph.loop.context import RunContext
+    from ralph.loop.integrity.snapshot import TreeSnapshot
+    from ralph.loop.progress import EventHandler
+    from ralph.loop.verify import JudgedWork
+    from ralph.store import Store
+
+    RunGates = Callable[[Path], VerificationResult]
+
+
+class WorkIntegrity:
+    """Integrity of the work of one attempt; create it before the gates run."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        store: Store,
+        task: Task,
+        work: JudgedWork,
+        run_gates: RunGates,
+        emit: EventHandler,
+    ) -> None:
+        self._context, self._work, self._emit, self._run_gates = context, work, emit, run_gates
+        self._task = task
+        execution = context.config.execution
+        scope, approved, unapproved = context.with_retries(
+            lambda: (task_scope(store, task), store.held_changes.approved_marks(), store.held_changes.unapproved())
+        )
+        self._prefix = _prefix(context.root)
+        base, started = self._base()
+        self._check = IntegrityCheck(
+            base,
+            started,
+            execution.protect,
+            execution.gates,
+            scope,
+            approved,
+            unapproved,
+            work.directory,
+            context.installed,
+        )
+        context.installed.discard_caches(work.directory)
+        self._before = self._observe()
+
+    def judge(self, verdict: VerificationResult) -> VerificationResult:
+        """Compare what the gates depended on with the base, and add the result to that of the gates."""
+        states = [self._before, self._observe()]
+        result, accepted = self._check.judge(states, self._run_quietly)
+        if result.passed:
+            result = replace(result, notes=(*result.notes, *self._new_tests(states[-1], verdict)))
+            if not self._work.commit and self._context.base:
+                self._context.base.accept(states[-1], accepted)
+        self._report(result)
+        return replace(verdict, integrity=result)
+
+    def unfinished(self) -> IntegrityResult | None:
+        """Return what unfinished work changed that needs a person."""
+        return self._check.unfinished(self._before)
+
+    def _base(self) -> tuple[TreeSnapshot, TreeSnapshot]:
+        if self._work.commit:
+            base = CommitSnapshot(self._context.root, self._work.base, self._prefix)
+            return base, base
+        assert self._context.base
+        return self._context.base.base(), self._context.base.started(self._task.id)
+
+    def _observe(self) -> TreeSnapshot:
+        if self._work.commit:
+            return CommitSnapshot(self._context.root, self._work.commit, self._prefix)
+        assert self._context.base
+        return self._context.base.observe()
+
+    def _run_quietly(self, directory: Path) -> VerificationResult:
+        self._emit(progress_event("note", message="running the gates again with the base version of changed files"))
+        return self._run_gates(directory)
+
+    def _new_tests(self, now: TreeSnapshot, verdict: VerificationResult) -> Sequence[str]:
+        """Run new tests without the work, if that is cheap and the state without it is a commit."""
+        tests = self._check.new_tests(now)
+        if not tests or not self._work.base:
+            return ()
+        if sum(gate.seconds for gate in verdict.gates) > MAX_SECONDS_FOR_NEW_TESTS:
+            return (f"new tests were not run without the work: the gates take over {MAX_SECONDS_FOR_NEW_TESTS:g} s",)
+        note = new_tests_note(self._context.root, self._work.base, self._prefix, now, tests, self._run_gates)
+        return (note,) if note else ()
+
+    def _report(self, result: IntegrityResult) -> None:
+        for note in result.notes:
+            self._emit(progress_event("note", message=note))
+        if not result.passed:
+            self._emit(
+                progress_event(
+                    "held", task_id=self._task.id, reason=result.reason, files=list(result.files), diff=result.diff
+                )
+            )
+
+
+def _prefix(root: Path) -> str:
+    return (query_git(root, "rev-parse", "--show-prefix") or "").strip("\n")

@@ -1,0 +1,82 @@
+"""Tasks that became done although neither the loop nor a person finished them."""
+
+from __future__ import annotations
+
+from ralph.core.records import TaskStatus, record
+from ralph.store.task_table import TaskTable, id_batches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import Task
+    from ralph.store.database import ProjectScope
+
+
+@record
+class OpenTask:
+    """What the loop knew about an unfinished task before a session."""
+
+    status: str
+    claimed_by: str | None
+    claim_token: int
+    lease_until: str | None
+
+
+class DoneWatch(TaskTable):
+    """Unfinished tasks before a session; finds those that are done after it for no known reason."""
+
+    def __init__(self, scope: ProjectScope) -> None:
+        super().__init__(scope)
+        rows = scope.query(
+            "SELECT id, status, claimed_by, claim_token, lease_until FROM tasks"
+            " WHERE project_id = :project_id AND status <> 'done'"
+        )
+        self._open = {row["id"]: OpenTask(**{name: row[name] for name in OpenTask.__slots__}) for row in rows}  # type: ignore[attr-defined]
+
+    def revert_unexplained(self) -> list[Task]:
+        """Give tasks that are done for no known reason their former status, and return them as they were found."""
+        found = [task for task in self._newly_done() if not self._is_explained(task)]
+        with self._scope.transaction():
+            for task in found:
+                self._revert(task)
+        return found
+
+    def _newly_done(self) -> list[Task]:
+        still = self._scope.query("SELECT id FROM tasks WHERE project_id = :project_id AND status <> 'done'")
+        ids = self._open.keys() - {row["id"] for row in still}
+        return [
+            task
+            for marks, values in id_batches(ids)
+            for task in self._select(f"WHERE t.project_id = :project_id AND t.id IN ({marks})", **values)
+        ]
+
+    def _is_explained(self, task: Task) -> bool:
+        """Return whether an attempt of the loop, a person, or the parts of a task account for its status."""
+        return bool(
+            self._scope.query(
+                """
+                SELECT 1 FROM attempts WHERE project_id = :project_id AND task_id = :id AND outcome = 'done'
+                    AND handed_to = ''
+                UNION ALL SELECT 1 FROM task_log WHERE project_id = :project_id AND task_id = :id
+                    AND message LIKE 'Set to done by hand%'
+                UNION ALL SELECT 1 FROM tasks WHERE project_id = :project_id AND parent_id = :id
+                """,
+                id=task.id,
+            )
+        )
+
+    def _revert(self, task: Task) -> None:
+        before = self._open[task.id]
+        self._set(
+            task.id,
+            "status = :status, claimed_by = :by, claim_token = :token, lease_until = :lease",
+            status=before.status,
+            by=before.claimed_by,
+            token=before.claim_token,
+            lease=before.lease_until,
+        )
+        self.log(
+            task.id, f"Back to {before.status}: it was set to done outside of the loop and not by a person.", "ralph"
+        )
+        if task.parent_id and before.status != TaskStatus.DONE:
+            self._roll_up(task.parent_id)
+        self._publish([task.id])

@@ -1,0 +1,137 @@
+"""Rules of gate integrity: which files are protected, what a task may change, and which changes cannot matter."""
+
+from __future__ import annotations
+
+import pytest
+
+from ralph.loop.integrity.hijacks import find_hijacks
+from ralph.loop.integrity.protected import ProtectedKind, Protection, gate_scripts
+from ralph.loop.integrity.scope import scope_of
+from ralph.loop.integrity.structure import is_harmless, redefined_parts
+
+pytestmark = pytest.mark.storeless
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("Makefile", ProtectedKind.BUILD),
+        ("sub/package.json", ProtectedKind.BUILD),
+        (".github/workflows/test.yml", ProtectedKind.CI),
+        ("tests/conftest.py", ProtectedKind.TEST_CONFIG),
+        ("tests/test_a.py", ProtectedKind.TEST),
+        ("src/a.test.ts", ProtectedKind.TEST),
+        ("pkg/a_test.go", ProtectedKind.TEST),
+        ("src/test/java/ATest.java", ProtectedKind.TEST),
+        ("tests/fixtures/app/package.json", ProtectedKind.TEST),
+        (".ralph.toml", ProtectedKind.SETTINGS),
+        ("lib/sitecustomize.py", ProtectedKind.INTERPRETER),
+        ("src/parser.py", None),
+        ("README.md", None),
+        ("latest/report.md", None),
+    ],
+)
+def test_files_that_decide_are_known_by_their_path(path: str, kind: ProtectedKind | None) -> None:
+    assert Protection().kind_of(path) is kind
+
+
+def test_scripts_that_a_gate_runs_are_found_through_each_other() -> None:
+    files = {"check.sh": b"sh ci/run.sh\npython app.py\n", "ci/run.sh": b"./ci/lint\n", "ci/lint": b"", "app.py": b""}
+
+    assert gate_scripts(["./check.sh --fast"], files) == {"check.sh", "ci/run.sh", "ci/lint"}
+
+
+@pytest.mark.parametrize(
+    ("path", "hides"),
+    [
+        ("unittest.py", True),
+        ("json/__init__.py", True),
+        ("tests/pytest.py", True),
+        ("src/logging.py", True),
+        ("app/types.py", False),
+        ("helpers.py", False),
+    ],
+)
+def test_a_new_module_must_not_hide_another(path: str, hides: bool) -> None:
+    assert Protection().shadows(path, {"tests"}, {"app"}) is hides
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "kind", "allowed"),
+    [
+        ("Add a lint target to the Makefile", "Makefile", ProtectedKind.BUILD, True),
+        ("Raise the version in package.json", "package.json", ProtectedKind.BUILD, True),
+        ("Rewrite tests/test_parser.py", "tests/test_parser.py", ProtectedKind.TEST, True),
+        ("Return 404 instead of 400 and update the tests", "tests/test_api.py", ProtectedKind.TEST, True),
+        ("Set up GitHub Actions", ".github/workflows/ci.yml", ProtectedKind.CI, True),
+        ("Make tests/test_parser.py pass", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Fix the failing tests", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Fix the parser. Do not change tests/test_parser.py.", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Add a parser. All tests must pass.", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Update the parser so that package.json is read", "package.json", ProtectedKind.BUILD, False),
+        ("Add tests for the parser", "tests/test_parser.py", ProtectedKind.TEST, False),
+    ],
+)
+def test_words_allow_what_they_ask_for(text: str, path: str, kind: ProtectedKind, allowed: bool) -> None:
+    assert scope_of((), [text]).allows(path, kind) is allowed
+
+
+def test_a_task_about_one_part_of_a_file_does_not_cover_another() -> None:
+    before = b"test:\n\t./run\n"
+    lint, cheat = before + b"\nlint:\n\truff check\n", b"test:\n\ttrue\n\nlint:\n\truff check\n"
+    scope = scope_of((), ["Add a lint target to the Makefile"])
+
+    assert scope.covers("Makefile", redefined_parts("Makefile", before, lint))
+    assert not scope.covers("Makefile", redefined_parts("Makefile", before, cheat))
+    assert scope_of((), ["Rewrite the Makefile"]).covers("Makefile", redefined_parts("Makefile", before, cheat))
+    assert scope_of(("Makefile",), []).covers("Makefile", redefined_parts("Makefile", before, cheat))
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "harmless"),
+    [
+        ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "a"}, "dependencies": {"x": "^1"}}', True),
+        ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "a", "lint": "b"}}', True),
+        ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "true"}}', False),
+        ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "a", "pretest": "b"}}', False),
+        ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "b", "test": "a"}}', False),
+        ("package.json", "{}", '{"dependencies": {"x": "file:./evil"}}', False),
+        ("package.json", "{}", '{"jest": {"testMatch": []}}', False),
+        ("pyproject.toml", "[project]\nversion = '1'", "[project]\nversion = '2'\ndependencies = ['a>=1']", True),
+        ("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts = '--co'", False),
+        ("pyproject.toml", "[project]\n", "[project]\ndependencies = ['a @ file:///x']", False),
+        ("Cargo.toml", "[package]\nname = 'a'", "[package]\nname = 'a'\n[dependencies]\nserde = '1'", True),
+        ("Cargo.toml", "[package]\nname = 'a'", "[package]\nname = 'a'\n[lib]\ntest = false", False),
+        ("Makefile", "SRCS = a.c\n", "SRCS = a.c b.c\n", True),
+        ("Makefile", "test:\n\t./run\n", "test:\n\t./run || true\n", False),
+        ("conftest.py", "", "import pytest\n\n@pytest.fixture\ndef one():\n    return 1\n", True),
+        ("conftest.py", "", "def pytest_collection_modifyitems(items):\n    items.clear()\n", False),
+        ("conftest.py", "", "import pytest\n\n@pytest.fixture(autouse=True)\ndef one():\n    pytest.skip()\n", False),
+        ("conftest.py", "", "import unittest\nunittest.TestCase.run = None\n", False),
+        (".gitattributes", "", "*.md text\n", True),
+        (".gitattributes", "", "* filter=evil\n", False),
+    ],
+)
+def test_a_change_that_cannot_matter_is_told_by_its_structure(
+    path: str, before: str, after: str, harmless: bool
+) -> None:
+    assert is_harmless(path, before.encode(), after.encode()) is harmless
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("a.py", "unittest.TestCase.run = fake\n", True),
+        ("a.py", "atexit.register(os._exit, 0)\n", True),
+        ("a.py", "sys.modules['pytest'] = fake\n", True),
+        ("a.py", "sys.exit(main())\n", False),
+        ("a.py", "import unittest\n\nself.assertEqual(a, b)\n", False),
+        ("a.js", "assert.strictEqual = () => {};\n", True),
+        ("a.js", "process.exit(1);\n", False),
+        ("a.h", "#define assert(x) (void)0\n", True),
+        ("a.sh", "trap 'exit 0' EXIT\n", True),
+        ("a.sh", "trap 'rm -f tmp' EXIT\nexit 0\n", False),
+    ],
+)
+def test_statements_that_change_how_a_gate_ends_are_found(path: str, text: str, found: bool) -> None:
+    assert bool(find_hijacks(path, text.encode())) is found

@@ -1,0 +1,282 @@
+"""Gate integrity: what decides whether a task is done cannot be changed by its work."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from ralph.core.actor import AGENT, Actor
+from ralph.core.errors import ConflictError, UsageError
+from ralph.core.records import Task, TaskStatus
+from ralph.project import Project
+from tests.loop.trial import SAYS_DONE, SAYS_FAILED, Trial
+
+GATE = "sh check.sh"
+ALWAYS_FAILS = "#!/bin/sh\ntest -e really-done\n"
+
+
+@pytest.fixture
+def checked(trial: Trial) -> Trial:
+    """Give a project with a gate script that nothing honest can pass yet."""
+    (trial.root / "check.sh").write_text(ALWAYS_FAILS)
+    (trial.root / "tests").mkdir()
+    (trial.root / "tests/test_it.sh").write_text("exit 1\n")
+    trial.settings(f'[execution]\ngates = ["{GATE}"]\n\n[memories]\nmeaning = false\n')
+    return trial
+
+
+def go(trial: Trial, script: str, *words: str) -> None:
+    """Run the loop once with an agent that does what a script says."""
+    trial.script(f"{script}\n{SAYS_DONE}\n")
+    trial.ralph("run", "--max-iterations", "1", *words, "--", "sh", "agent.sh")
+
+
+def held(trial: Trial, task: Task) -> str:
+    found = trial.project.tasks.get(task.id).held
+    return found.diff if found else ""
+
+
+def test_an_edited_gate_script_needs_a_person_who_sees_the_diff(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+
+    checked.script(f"echo exit 0 > check.sh\n{SAYS_DONE}\n")
+    ran = checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert checked.project.tasks.get(task.id).task.reason.startswith("needs a person")
+    assert "+exit 0" in held(checked, task)
+    assert "+exit 0" in ran.out
+    assert "+exit 0" in checked.ralph("task", "show", task.id).out
+    assert "check.sh" in checked.ralph("status").out
+    assert "check.sh" in checked.ralph("journal", "list").out
+
+
+def test_a_secret_in_the_diff_is_not_stored(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+
+    go(checked, "echo 'export TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789; exit 0' > check.sh")
+
+    assert "ghp_abcdefghij" not in held(checked, task)
+    assert "TOKEN" in held(checked, task)
+
+
+def test_an_approved_change_is_verified_again_without_a_session(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    go(checked, "echo exit 0 > check.sh")
+    (checked.root / "agent.sh").write_text("touch asked-again\n")
+
+    approved = checked.ralph("task", "approve", task.id, "--yes")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert approved.code == 0
+    assert "+exit 0" in approved.out
+    assert checked.status(task) is TaskStatus.DONE
+    assert not (checked.root / "asked-again").exists()
+
+
+def test_approval_is_for_exactly_one_change(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    go(checked, "echo exit 0 > check.sh")
+
+    with pytest.raises(ConflictError) as caught:
+        checked.project.tasks.approve(task.id, "another digest")
+
+    assert caught.value.code == "nothing-to-approve"
+
+
+def test_agents_can_neither_approve_nor_widen_their_scope(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    go(checked, "echo exit 0 > check.sh")
+    agents = Project(checked.root, checked.project.store, checked.project.config, AGENT)
+
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: agents.tasks.approve(task.id),
+        lambda: agents.tasks.add("Another", allow=("**",)),
+        lambda: agents.tasks.update(task.id, allow=("**",)),
+    )
+    for attempt in attempts:
+        with pytest.raises(UsageError) as caught:
+            attempt()
+        assert caught.value.code == "person-required"
+
+
+def test_a_glob_of_a_person_allows_the_change(checked: Trial) -> None:
+    added = checked.ralph("task", "add", "Do it", "--allow", "check.sh", "--format", "json")
+    task = checked.project.store.tasks.get(json.loads(added.out)["id"])
+
+    go(checked, "echo exit 0 > check.sh")
+
+    assert task.allow == ("check.sh",)
+    assert checked.status(task) is TaskStatus.DONE
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Change check.sh so that it prints a line", TaskStatus.DONE),
+        ("Make check.sh pass", TaskStatus.BLOCKED),
+        ("Do it, but do not touch check.sh", TaskStatus.BLOCKED),
+    ],
+)
+def test_the_words_of_a_person_name_what_may_change(checked: Trial, title: str, expected: TaskStatus) -> None:
+    task = checked.project.tasks.add(title)
+
+    go(checked, "echo exit 0 > check.sh")
+
+    assert checked.status(task) is expected
+
+
+def test_words_of_an_agent_do_not_widen_the_scope(checked: Trial) -> None:
+    agents = Project(checked.root, checked.project.store, checked.project.config, AGENT)
+    task = agents.tasks.add("Rewrite check.sh")
+
+    go(checked, "echo exit 0 > check.sh")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+
+
+def test_a_part_of_a_task_may_change_what_its_whole_may(checked: Trial) -> None:
+    whole = checked.project.tasks.add("Rewrite check.sh")
+    agents = Project(checked.root, checked.project.store, checked.project.config, AGENT)
+    part = agents.tasks.add("Do the first half", parent=whole.id)
+
+    go(checked, "echo exit 0 > check.sh")
+
+    assert checked.status(part) is TaskStatus.DONE
+
+
+def test_a_change_of_an_earlier_attempt_is_not_the_base_of_a_later_one(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    checked.script(f'if [ "$RALPH_ATTEMPT" = 1 ]; then echo exit 0 > check.sh; {SAYS_FAILED}; else {SAYS_DONE}; fi\n')
+
+    checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "+exit 0" in held(checked, task)
+
+
+@pytest.mark.parametrize("says", [SAYS_DONE, SAYS_FAILED])
+def test_a_change_of_an_earlier_run_is_not_the_base_of_a_later_one(checked: Trial, says: str) -> None:
+    task = checked.project.tasks.add("Do it")
+    checked.script(f"echo exit 0 > check.sh\n{says}\n")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    checked.ralph("task", "reset", task.id)
+
+    go(checked, ":")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "+exit 0" in held(checked, task)
+
+
+def test_a_change_of_the_settings_needs_a_person_whatever_the_task_says(checked: Trial) -> None:
+    (checked.root / "really-done").touch()
+    task = checked.project.tasks.add("Add a gate to .ralph.toml")
+
+    go(checked, "echo >> .ralph.toml")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+
+
+def test_what_a_task_left_behind_does_not_help_the_next_one(checked: Trial) -> None:
+    first = checked.project.tasks.add("First", priority=1)
+    second = checked.project.tasks.add("Second")
+    checked.script(f"[ $RALPH_TASK_ID = {first.id} ] && echo exit 0 > check.sh\n{SAYS_DONE}\n")
+
+    checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
+
+    assert checked.status(first) is TaskStatus.BLOCKED
+    assert checked.status(second) is TaskStatus.BLOCKED
+
+
+def test_what_a_person_changed_before_the_run_is_the_base(checked: Trial) -> None:
+    (checked.root / "check.sh").write_text("exit 0\n")
+    task = checked.project.tasks.add("Do it")
+
+    go(checked, "echo work > work.txt")
+
+    assert checked.status(task) is TaskStatus.DONE
+
+
+def test_existing_tests_are_run_in_their_base_version(checked: Trial) -> None:
+    (checked.root / "check.sh").write_text("sh tests/test_it.sh\n")
+    (checked.root / "tests/test_it.sh").write_text("grep -q ready state\n")
+    honest, cheat = checked.project.tasks.add("Honest", priority=1), checked.project.tasks.add("Cheat")
+    added = 'echo ready > state; echo "grep -q r state" >> tests/test_it.sh'
+    cheats = "echo > state; echo : > tests/test_it.sh"
+    checked.script(f"if [ $RALPH_TASK_ID = {honest.id} ]; then {added}; else {cheats}; fi\n{SAYS_DONE}\n")
+
+    checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
+
+    assert checked.status(honest) is TaskStatus.DONE
+    assert checked.status(cheat) is TaskStatus.BLOCKED
+    assert (checked.root / "tests/test_it.sh").read_text() == ":\n", "the working directory is left alone"
+
+
+def test_a_project_can_protect_more_and_less(checked: Trial) -> None:
+    checked.settings(f'[execution]\ngates = ["{GATE}"]\nprotect = ["default", "golden/**", "!check.sh"]\n')
+    (checked.root / "golden").mkdir()
+    (checked.root / "golden/one").write_text("1\n")
+    allowed, refused = checked.project.tasks.add("A", priority=1), checked.project.tasks.add("B")
+    edit = f"[ $RALPH_TASK_ID = {allowed.id} ] && echo exit 0 > check.sh || echo 2 > golden/one"
+
+    checked.script(f"{edit}\n{SAYS_DONE}\n")
+    checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
+
+    assert checked.status(allowed) is TaskStatus.DONE
+    assert checked.status(refused) is TaskStatus.BLOCKED
+
+
+@pytest.mark.sqlite
+def test_a_done_written_into_the_database_is_taken_back(checked: Trial) -> None:
+    own, other = checked.project.tasks.add("Do it", priority=1), checked.project.tasks.add("Another")
+    forge = (
+        "import sqlite3; c = sqlite3.connect('.ralph/ralph.db', timeout=20);"
+        "c.execute(\"UPDATE tasks SET status = 'done', claimed_by = NULL\"); c.commit()"
+    )
+
+    checked.script(f'"{sys.executable}" -c "{forge.replace(chr(34), chr(92) + chr(34))}"\n{SAYS_FAILED}\n')
+    ran = checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert checked.status(own) is TaskStatus.PENDING
+    assert checked.status(other) is TaskStatus.PENDING
+    assert other.id in ran.out + ran.err
+    assert sqlite3.connect(checked.root / ".ralph/ralph.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_done_by_a_person_during_a_session_stays(checked: Trial) -> None:
+    task, other = checked.project.tasks.add("Do it", priority=1), checked.project.tasks.add("Another")
+    checked.script(f"touch started; while [ ! -e go ]; do sleep 0.05; done\n{SAYS_FAILED}\n")
+    process = checked.start("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    checked.soon("started")
+    checked.project.tasks.done(other.id)
+    (checked.root / "go").touch()
+    process.communicate(timeout=60)
+
+    assert checked.status(other) is TaskStatus.DONE
+    assert checked.status(task) is TaskStatus.PENDING
+
+
+@pytest.mark.parametrize(
+    ("gate", "passes"), [("false | tee log", False), ("yes | head -1", True), ("echo ok | grep -q ok", True)]
+)
+def test_a_failure_inside_of_a_pipe_fails_the_gate(trial: Trial, gate: str, passes: bool) -> None:
+    trial.script(SAYS_DONE)
+    task = trial.project.tasks.add("Do it")
+
+    trial.ralph("run", "--max-iterations", "1", "--gate", gate, "--", "sh", "agent.sh")
+
+    assert (trial.status(task) is TaskStatus.DONE) is passes
+
+
+def test_the_text_of_a_task_that_an_agent_rewrote_is_an_agents(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    agents = Project(checked.root, checked.project.store, checked.project.config, Actor(kind="agent"))
+    agents.tasks.update(task.id, body="Rewrite check.sh")
+
+    go(checked, "echo exit 0 > check.sh")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
