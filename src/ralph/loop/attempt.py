@@ -270,9 +270,9 @@ class AttemptRunner:
         watch = self._context.with_retries(lambda: DoneWatch(self._store.scope))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
+        self._revert_unexplained(watch)
         if self._worktree and self._context.branches:
             self._notice(self._context.branches.undo_base_move(self._worktree))
-        self._revert_unexplained(watch)
         if read_bytes_or_none(self._context.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))

@@ -82,10 +82,10 @@ class RunContext:
         self.budget = budget
         self.ask_feedback = ask_feedback
         self.branches = branches
-        self.git_settings = GitSettings(root)
         self.base = _open_base(config, root) if branches is None else None
         """State of the directory before the run, in which one task after another works; None with worktrees."""
         self.installed = InstalledPackages(root)
+        self.git_settings = GitSettings(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""

@@ -7,7 +7,6 @@ program can set it back, so that a walk over them finds what was touched since t
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from posixpath import basename, dirname
@@ -80,9 +79,9 @@ def changed_dependencies(
     is_declared = any(base.states.get(path) != now.states.get(path) for path in _manifests(base) | _manifests(now))
     changes: list[FileChange] = []
     for folder, place in sorted(places.items()):
-        is_install = is_declared or (folder not in known and _declares_packages(now))
+        is_install = is_declared or folder not in known
         for path in _touched(place, since_ns):
-            if is_install and not _hijacks_programs(f"{folder}/{path}"):
+            if is_install and not _hijacks_programs(place, path):
                 continue
             what = "changed without a change of what is installed"
             change = FileChange(
@@ -119,27 +118,23 @@ def _manifests(tree: TreeSnapshot) -> set[str]:
     }
 
 
-def _declares_packages(tree: TreeSnapshot) -> bool:
-    """Return whether a project declares packages, so that a session had a reason to install them."""
-    for path in _manifests(tree):
-        if basename(path) != "package.json":
-            return True
-        try:
-            declared = json.loads(tree.read(path) or b"{}")
-        except ValueError:
-            continue
-        if isinstance(declared, dict) and (declared.get("dependencies") or declared.get("devDependencies")):
-            return True
-    return False
-
-
-def _hijacks_programs(path: str) -> bool:
+def _hijacks_programs(place: str, path: str) -> bool:
+    """Return whether a file stands in for a program or changes how Python starts, which no package does."""
     name = basename(path)
-    is_program = "/.bin/" in path or "/bin/" in path
-    return (is_program and name in _CORE_PROGRAMS and "node_modules" in path) or name in (
-        "sitecustomize.py",
-        "usercustomize.py",
-    )
+    if name in ("sitecustomize.py", "usercustomize.py"):
+        return True
+    if basename(place) == "node_modules":
+        return path.startswith(".bin/") and name in _CORE_PROGRAMS
+    # The interpreter of an environment is a link to another one, or a copy of it.
+    return path.startswith("bin/python") and _is_script(f"{place}/{path}")
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def _touched(place: str, since_ns: int) -> Iterator[str]:

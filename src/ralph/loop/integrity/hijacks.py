@@ -17,7 +17,7 @@ _MODULES = "|".join(sorted(map(re.escape, STANDARD_MODULES | TEST_TOOLS)))
 _PYTHON = {
     "leaves the process with status 0": r"\bos\._exit\(\s*(?:0\s*)?\)|\b_exit\(\s*0\s*\)|\bos\.kill\(\s*os\.getpid\(\)",
     "replaces a test tool": (
-        rf"^[ \t]*(?:[\w.]+\s*=\s*)?{_TOOLS}(?:\.\w+)+\s*=[^=]|\bsetattr\(\s*{_TOOLS}\b"
+        rf"\b{_TOOLS}(?:\.\w+)+[ \t]*=[^=]|\bsetattr\(\s*{_TOOLS}\b"
         rf"|\b(?:TestCase|TestResult|TextTestRunner|TestProgram|Session|Item|Function)\.\w+\s*=[^=]"
         r"|\bsetattr\(\s*(?:\w+\.)*(?:TestCase|TestResult|TextTestRunner)\b"
     ),
@@ -72,6 +72,31 @@ _BY_SUFFIX = {
     **dict.fromkeys((".sh", ".bash", ".bats"), _SHELL),
     **dict.fromkeys((".rs",), _RUST),
 }
+_TRIGGERS: dict[str, tuple[bytes, ...]] = {
+    suffix: tuple(word.encode() for word in words.split())
+    for suffixes, words in (
+        (
+            ".py",
+            "_exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
+            " unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner. TestProgram. Session."
+            " Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest setattr(_pytest pytest.Item"
+            " pytest.Function",
+        ),
+        (
+            ".js .mjs .cjs .ts .mts .cts .jsx .tsx",
+            "process.exit process.really process.abort process.kill process.on( process.once process.prepend"
+            " defineProperty Object.assign assert. assert/ expect.extend globalThis. Module. require.cache",
+        ),
+        (
+            ".c .h .cc .cpp .hpp",
+            "constructor destructor _exit _Exit quick_exit SIGABRT define undef __assert_fail abort",
+        ),
+        (".sh .bash .bats", "trap () alias function"),
+        (".rs", "process::exit set_hook ctor libc::"),
+    )
+    for suffix in suffixes.split()
+}
+"""Text without which a file is not worth a closer look."""
 _COMPILED = {
     suffix: {what: re.compile(pattern, re.MULTILINE) for what, pattern in patterns.items()}
     for suffix, patterns in _BY_SUFFIX.items()
@@ -86,7 +111,11 @@ def is_scanned(path: str) -> bool:
 def find_hijacks(path: str, content: bytes) -> frozenset[str]:
     """Return the statements in a source file that change how a gate ends."""
     patterns = _COMPILED.get(_suffix(path))
-    if not patterns or len(content) > MAX_SCANNED_BYTES:
+    if (
+        not patterns
+        or len(content) > MAX_SCANNED_BYTES
+        or not any(word in content for word in _TRIGGERS[_suffix(path)])
+    ):
         return frozenset()
     text = content.decode("utf-8", "replace")
     return frozenset(

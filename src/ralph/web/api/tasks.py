@@ -83,7 +83,7 @@ class StatusReason(RequestBody):
     reason: str = ""
 
 
-class Approval(RequestBody):
+class ChangeApproval(RequestBody):
     """Change to accept."""
 
     digest: Annotated[str, msgspec.Meta(min_length=1, description="Digest of the held change that was shown.")]
@@ -180,7 +180,7 @@ def reset_task(project: Project, id: str) -> Task:
 
 
 @calls.post("/api/tasks/{id}/approve")
-def approve_change(project: Project, id: str, body: Approval) -> Task:
+def approve_change(project: Project, id: str, body: ChangeApproval) -> Task:
     """Accept the change to protected files that a task waits with; the next run verifies the work again."""
     return project.tasks.approve(id, body.digest)
 
