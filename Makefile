@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs gitleaks lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -38,15 +38,15 @@ demo: $(VENV)/.run ## Watch the loop learn: without memory, then with it (under 
 MAY_INSTALL = [ "$(TOOLS)" = install ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1
 INSTALL = apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends
 
-# What produces faults: strace ends a process at any system call. Without it, or a C compiler to turn clocks with, those tests
-# are skipped, which say so.
+# What produces faults and confines agents: strace ends a process at any system call, bwrap is the sandbox. Without them, or a C
+# compiler to turn clocks with, those tests are skipped, which say so.
 $(VENV)/.faults: | $(BIN)/python
-	@if command -v strace >/dev/null 2>&1; then touch $@; exit 0; fi; \
+	@if command -v strace >/dev/null 2>&1 && command -v bwrap >/dev/null 2>&1; then touch $@; exit 0; fi; \
 	if $(MAY_INSTALL); then \
-		echo "Installing strace to test with (once) ..."; \
-		{ $(INSTALL) strace; } >/dev/null 2>&1 && touch $@ && exit 0; \
+		echo "Installing strace and bubblewrap to test with (once) ..."; \
+		{ $(INSTALL) strace bubblewrap; } >/dev/null 2>&1 && touch $@ && exit 0; \
 	fi; \
-	echo "strace is missing: the tests that need it are skipped. On Debian: apt install strace, or say make test TOOLS=install as root."
+	echo "strace or bwrap is missing: the tests that need it are skipped. On Debian: apt install strace bubblewrap, or say make test TOOLS=install as root."
 
 test: $(VENV)/.dev ## Run the tests on SQLite, without the slow ones (under 3 minutes)
 	@$(BIN)/pytest -m "not slow"
@@ -166,6 +166,9 @@ bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for r
 
 docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py
+
+gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gitleaks.toml from its repository
+	$(BIN)/python requirements/gitleaks.py $(CONFIG)
 
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv

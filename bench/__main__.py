@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, server, simulate
+from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, server, simulate, writers
 from bench.measure import Table
 
 MEASUREMENTS = {
@@ -16,6 +16,7 @@ MEASUREMENTS = {
     "postgres": postgres.run,
     "parallel": parallel.run,
     "server": server.run,
+    "writers": writers.run,
 }
 BY_NAME_ONLY = {"simulate": simulate.run}
 """It takes minutes and measures no speed."""

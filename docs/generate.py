@@ -17,6 +17,7 @@ from ralph.cli import COMMANDS, EPILOG, build_parser
 from ralph.core.agents import AGENTS
 from ralph.core.config_file import settings_table
 from ralph.core.memory_types import MEMORY_TYPES
+from ralph.core.permissions import OPERATIONS, Operation
 from ralph.core.settings import SECTIONS
 from ralph.core.skill import SKILL_FILE, SKILL_NAME
 from ralph.formats.registry import format_table
@@ -34,7 +35,8 @@ def cli_reference() -> str:
     parts = [
         "# Command line\n\nGenerated from the program by `make docs`; do not edit.\n",
         f"```\n{EPILOG.strip()}\n```\n",
-        "`-C DIR` before the command works in another directory.\n",
+        "`-C DIR` before the command works in another directory. `--trust` before the command trusts the directory with"
+        " what it brings, and remembers it; see [trust.md](trust.md).\n",
     ]
     for name, text in COMMANDS.items():
         parser = _subcommands(build_parser(name))[name]
@@ -157,6 +159,9 @@ name = "claude"
 Later sources override earlier ones: `.ralph.toml`, the `memories:` block of a `ralph.yml`, the environment variables
 below, and the options of `ralph run`. In a variable, a command has shell quoting, and other lists have one item per
 line. An unknown key is a warning, an invalid value an error.
+
+In a file, settings that decide what runs or where data is stored count only in a directory that you trust:
+[trust.md](trust.md).
 """
 
 
@@ -214,13 +219,40 @@ def dashboard_pages() -> str:
     return _table(("page", "what it shows"), [(page.label, page.description) for page in NAVIGATION])
 
 
+def settings_to_trust() -> str:
+    """Return the table of settings that count only in a trusted directory."""
+    rows = [
+        (f"`[{name}] {key}`", setting.comment)
+        for name, section in SECTIONS.items()
+        for key, setting in section.settings.items()
+        if setting.needs_trust
+    ]
+    return _table(("setting", "meaning"), rows)
+
+
+def permissions() -> str:
+    """Return the table of operations, and which of them agents may do."""
+
+    def answer(operation: Operation, is_allowed: bool) -> str:
+        return f"yes{operation.condition and ': '}{operation.condition}" if is_allowed else "no"
+
+    rows = [
+        (f"`{one.name}`", one.action, answer(one, one.in_session), answer(one, one.outside))
+        for one in OPERATIONS.values()
+    ]
+    reading = ("read", "list, show, search, recall, export, verify", "yes", "yes")
+    return _table(("operation", "what it does", "agent in the loop", "agent outside the loop"), [reading, *rows])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "dashboard-pages": dashboard_pages,
     "file-formats": lambda: f"{format_table()}\n",
     "mcp-tools": mcp_tools,
     "memory-types": memory_types,
+    "permissions": permissions,
     "rankers": rankers,
+    "trust": settings_to_trust,
 }
 """Functions that return a table, by its name in pages."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ralph
-from ralph.core.actor import SESSION_VARIABLE
+from ralph.core.ancestry import SESSION_VARIABLE
 from ralph.project import Project
 from tests.golden import assert_golden
 from tests.make import set_up_project
@@ -114,6 +114,9 @@ def test_open_acts_for_whoever_the_process_was_started_for(directory: Path, monk
     monkeypatch.setenv(SESSION_VARIABLE, "s-1")
     with ralph.open() as project:
         assert project.actor.is_loop_session
+    with ralph.open(actor=ralph.Actor()) as project:
+        assert project.actor.is_loop_session
+    monkeypatch.delenv(SESSION_VARIABLE)
     with ralph.open(actor=ralph.Actor()) as project:
         assert not project.actor.is_agent
 

@@ -23,6 +23,7 @@ __all__ = [
     "MemoryFilter",
     "MemoryState",
     "NotFoundError",
+    "NotTrustedError",
     "Page",
     "Project",
     "ProjectNotFoundError",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         ConfigError,
         ConflictError,
         NotFoundError,
+        NotTrustedError,
         ProjectNotFoundError,
         RalphError,
         StoreError,
@@ -70,6 +72,7 @@ _MODULES = {
         "ConfigError",
         "ConflictError",
         "NotFoundError",
+        "NotTrustedError",
         "ProjectNotFoundError",
         "RalphError",
         "StoreError",
@@ -87,19 +90,18 @@ def open(path: str | os.PathLike[str] = ".", *, actor: Actor | None = None) -> S
     """Open the project that a directory belongs to, for use in a `with` block.
 
     The block starts and, if it succeeds, ends by syncing the memory files; then the project is closed. Without a
-    `with` block, call `close()` when done. `actor` is on whose behalf it is opened: by default the person or agent
-    the process was started for.
+    `with` block, call `close()` when done. `actor` is on whose behalf it is opened, by default a person; in a session
+    of the loop it is always the agent of that session.
 
-    Raises `ProjectNotFoundError` if neither the directory nor any of its parents contains a project.
+    Raises `ProjectNotFoundError` if neither the directory nor any of its parents contains a project, and
+    `NotTrustedError` if it keeps its data elsewhere and no person has agreed to that.
     """
     import os
 
-    from ralph.core.actor import actor_from_environment
+    from ralph.core.actor import PERSON
     from ralph.project import SyncedProject
 
-    if actor is None:
-        actor = actor_from_environment(os.environ)
-    return SyncedProject.open(os.fspath(path), actor=actor)
+    return SyncedProject.open(os.fspath(path), actor=actor or PERSON)
 
 
 def __getattr__(name: str) -> Any:

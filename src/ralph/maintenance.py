@@ -11,19 +11,32 @@ import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from ralph.core.actor import current_actor
 from ralph.core.config import Config, load_config
 from ralph.core.errors import ProjectNotFoundError, RalphError, StoreError, UsageError
 from ralph.core.records import record
+from ralph.core.store_url import SQLITE_SCHEME, file_path, is_postgres
 from ralph.store import open_database
 from ralph.store.maintenance import backup, check, restore
 from ralph.store.projects import ProjectStore
-from ralph.store.url import SQLITE_SCHEME, file_path, is_postgres
-from ralph.workspace import DATABASE, FOLDER, find_root, open_own_store, own_file, store_url, with_known_password
+from ralph.workspace import (
+    DATABASE,
+    FOLDER,
+    actor_at,
+    actor_for_file,
+    find_root,
+    open_own_store,
+    own_file,
+    refuse_tracked,
+    store_url,
+    with_known_password,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ralph.core.actor import Actor
     from ralph.store import Store
     from ralph.store.database import Database
     from ralph.store.maintenance.backup import Backup
@@ -65,6 +78,7 @@ def find_project(start: Path) -> Path:
 
 def backup_project(root: Path, reason: str = "by hand", keep: int = backup.DEFAULT_KEEP) -> Backup:
     """Make a verified backup, and delete the oldest backups beyond `keep`."""
+    _require("backup.create", root)
     if not is_on_server(root):
         return backup.make_backup(_database(root), reason, keep)
     with _store(root) as store:
@@ -90,6 +104,7 @@ def verify_backups(root: Path, name: str | None = None) -> list[BackupCheck]:
 
 def preview_restore(root: Path, name: str | None = None) -> RestoreResult:
     """Return what a restore would do, without changing anything."""
+    _refuse_tracked_backups(root, name)
     if not is_on_server(root):
         return restore.preview_restore(_database(root), name)
     with _store(root) as store:
@@ -98,16 +113,25 @@ def preview_restore(root: Path, name: str | None = None) -> RestoreResult:
 
 def restore_project(root: Path, name: str | None = None) -> RestoreResult:
     """Replace the stored data with a backup and keep the replaced data; refuse during a run."""
-    if not is_on_server(root):
-        from ralph.loop.workers import is_run_active
+    from ralph.loop.workers import is_run_active
 
-        if is_run_active(root):
-            raise StoreError(
-                "A run is active in this project, and its changes would be lost. Stop it first.", code="run-active"
-            )
+    _refuse_tracked_backups(root, name)
+    _require("backup.restore", root)
+    if is_run_active(root):
+        raise StoreError(
+            "A run is active in this project, and its changes would be lost. Stop it first.", code="run-active"
+        )
+    if not is_on_server(root):
         return restore.restore(_database(root), name)
     with _store(root) as store:
         return restore.restore_project_rows(store, name)
+
+
+def _refuse_tracked_backups(root: Path, name: str | None) -> None:
+    """Raise `RalphError` if git tracks a backup that may be restored: it may come from somebody else."""
+    path = _database(root)
+    for candidate in [backup.backup_path(path, name)] if name else backup.backup_paths(path):
+        refuse_tracked(candidate)
 
 
 # --- checking ------------------------------------------------------------------------------
@@ -125,6 +149,7 @@ def reindex_project(root: Path) -> ReindexResult:
     """Rebuild the search indexes from the texts, in one transaction."""
     from ralph.store.index import rebuild_indexes
 
+    _require("store.reindex", root)
     started = time.perf_counter()
     if is_on_server(root):
         with _store(root) as store:
@@ -191,6 +216,8 @@ def copy_store(
     from ralph.store.maintenance.copy import copy_project
 
     source_place, target_place = _place(source), _place(target)
+    for place in (source_place, target_place):
+        _actor_for(place).require("store.copy")
     with closing(_opened(source_place)) as reading:
         known, asked = ProjectStore(reading), project or source_place.project
         is_all = not asked and known.all()
@@ -202,6 +229,11 @@ def copy_store(
                     f"{reading.display_url} has {len(chosen)} projects. Choose the one to copy with --project."
                 )
             return [copy_project(reading, entry.id, writing, target_name, report_progress) for entry in chosen]
+
+
+def _actor_for(place: StoreLocation) -> Actor:
+    """Return on whose behalf this process copies from or to a database."""
+    return current_actor() if is_postgres(place.url) else actor_for_file(file_path(place.url))
 
 
 def _name_in_target(database: Database, place: StoreLocation, name: str) -> str:
@@ -241,6 +273,10 @@ def is_on_server(root: Path) -> bool:
     """Return whether the data of a project is on a server."""
     config = _config(root)
     return bool(config and is_postgres(config.store.url))
+
+
+def _require(operation: str, root: Path) -> None:
+    actor_at(root, _config(root)).require(operation)
 
 
 @contextmanager

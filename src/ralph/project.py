@@ -6,10 +6,10 @@ import os
 from functools import cached_property
 
 from ralph.core.actor import PERSON
-from ralph.core.config import load_config
-from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.config import load_config, read_working_copy
+from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
-from ralph.workspace import find_root, is_trusted, open_own_store, open_project_store
+from ralph.workspace import actor_at, find_root, open_own_store, open_project_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,28 +48,26 @@ class Project:
         self._is_remote = is_remote
 
     @classmethod
-    def open(cls, start: Path | str, *, actor: Actor = PERSON, require_trust: bool = False) -> Self:
+    def open(cls, start: Path | str, *, actor: Actor = PERSON) -> Self:
         """Open the project that a directory belongs to.
 
-        With `require_trust`, raise `UsageError` if it keeps its data elsewhere and no person has agreed to that.
+        In a session of the loop, it is opened for the agent of that session, whoever is given.
+
+        Raises `NotTrustedError` if it keeps its data elsewhere and no person has agreed to that. Other settings that
+        nobody has accepted do not count; `config.untrusted` names them.
         """
         root = find_root(start)
         config = load_config(root)
-        if require_trust and not is_trusted(root, config):
-            raise UsageError(
-                f"{root} stores its data outside this directory and is not trusted yet. Run `ralph init` to trust it.",
-                code="not-trusted",
-            )
-        return cls(root, open_own_store(root, config), config, actor)
+        return cls(root, open_own_store(root, config), config, actor_at(root, config, actor))
 
     def open_other(self, name_or_id: str) -> Project:
         """Open another project of the same database; the files of this directory stay those of this project."""
         other = self.store.projects.find(name_or_id)
+        if other and other.id == self.store.project_id:
+            return self
+        self.actor.require("project.use-other")
         if other is None:
             raise NotFoundError("Project", name_or_id)
-        if other.id == self.store.project_id:
-            return self
-        self.actor.require_person("work on another project")
         store = self.store.for_project(other.id)
         # Its backups go into a folder of their own, so that restoring this project never picks one of them.
         store.data_dir = f"{self.store.data_dir}/others/{other.id}" if self.store.data_dir else ""
@@ -104,7 +102,7 @@ class Project:
         """The memory files of this directory."""
         from ralph.memory.files import MemoryFiles
 
-        return MemoryFiles(self.store, self.directory, self.config)
+        return MemoryFiles(self.store, self.directory, self.config, self.actor)
 
     @cached_property
     def memory(self) -> MemoryService:
@@ -153,14 +151,14 @@ class Project:
         """Features: groups of tasks with a spec and a plan."""
         from ralph.loop.features import FeatureService
 
-        return FeatureService(self.store)
+        return FeatureService(self.store, self.actor)
 
     @cached_property
     def runs(self) -> RunService:
         """Runs of the loop."""
         from ralph.loop.runs import RunService
 
-        return RunService(self.store, self.config, self.directory)
+        return RunService(self.store, self.config, self.directory, self.actor)
 
     @cached_property
     def prompts(self) -> PromptService:
@@ -191,8 +189,15 @@ class Project:
 
     def overview(self, most: int | None = None) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
-        files: MemoryFiles | None = self.__dict__.get("files")  # nothing is wrong with files that were not looked at
-        return self._overview(most, problems=tuple(files.problems) if files else ())
+        files: MemoryFiles | None = self.__dict__.get("files")  # without them, nothing is synced
+        return self._overview(most, problems=tuple(files.problems) if files else self._recorded_file_problems())
+
+    def _recorded_file_problems(self) -> tuple[str, ...]:
+        """Return what the last sync found wrong with the memory files."""
+        place = read_working_copy(self.directory)[0] if self.store.has_multiple_checkouts else ""
+        count = self.store.held_entry_count(place) if self.config.memories.files else 0
+        what = "1 memory is" if count == 1 else f"{count:,} memories are"
+        return (f"{what} missing from the memory files or older there; see: ralph memory files",) if count else ()
 
     @property
     def projects(self) -> ProjectService:
@@ -209,7 +214,7 @@ class SyncBracket:
         self._project = project
 
     def __enter__(self) -> Project:
-        self._project.files.sync()
+        self._project.files.sync(only_edits=True)
         return self._project
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -222,7 +227,7 @@ class SyncedProject(Project):
 
     def __enter__(self) -> Self:
         try:
-            self.files.sync()
+            self.files.sync(only_edits=True)
         except BaseException:
             self.close()
             raise

@@ -14,9 +14,10 @@ from ralph.core.config import TOML_NAME, load_config, variable_name
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.records import record, replace
 from ralph.core.text import one_line, sanitize
+from ralph.core.trust_record import accept_settings
 from ralph.store import Store, open_database
 from ralph.store.projects import ProjectStore, ProjectSummary, lock_tasks
-from ralph.workspace import FOLDER, change_settings, find_root, store_url
+from ralph.workspace import FOLDER, actor_at, change_settings, find_root, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class ProjectService:
         """Open the database of the project a directory belongs to."""
         root = Path(find_root(start))
         config = load_config(root)
-        return cls(root, config, open_database(store_url(root, config), direct_url=config.store.direct_url), actor)
+        database = open_database(store_url(root, config), direct_url=config.store.direct_url)
+        return cls(root, config, database, actor_at(root, config, actor))
 
     def close(self) -> None:
         """Close the database."""
@@ -98,7 +100,7 @@ class ProjectService:
 
     def rename(self, old: str, new: str) -> RenameResult:
         """Rename a project, also in the settings of this working copy if it is its own."""
-        self._actor.require_person("rename projects")
+        self._actor.require("project.rename")
         before = self._find(old)
         _refuse_shared(before, "renamed")
         name = one_line(sanitize(new), len(new) + 1)
@@ -119,6 +121,7 @@ class ProjectService:
         # Loaded without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
             change_settings(self._root, "store", {"project": new})
+            accept_settings(self._root, {"store.project": new})
             notes.append(f"Set in {TOML_NAME}: store project.")
         if os.environ.get(variable, "").strip() == old:
             notes.append(f"Change {variable} in the environment to {new!r} too.")
@@ -163,7 +166,7 @@ class ProjectService:
 
     def check_removal(self, id_or_name: str) -> ProjectEntry:
         """Raise if a project cannot be removed, before anybody is asked to confirm; return it."""
-        self._actor.require_person("remove projects")
+        self._actor.require("project.remove")
         entry = self._find(id_or_name)
         _refuse_shared(entry, "removed")
         self._projects.check_not_busy(entry.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.actor import PERSON, current_actor, session_agent
 from ralph.core.config import (
     STORE_VARIABLE,
     TOML_NAME,
@@ -12,17 +13,23 @@ from ralph.core.config import (
     StoreConfig,
     check_store_url,
     load_config,
+    variable_name,
 )
-from ralph.core.errors import ProjectNotFoundError, RalphError, UsageError
-from ralph.core.files import is_inside, make_folder_durably, path_exists, state_path, write_atomically
+from ralph.core.errors import NotTrustedError, ProjectNotFoundError, RalphError, UsageError
+from ralph.core.files import is_inside, is_own_path, make_folder_durably, path_exists, write_atomically
+from ralph.core.git_index import tracked_files
+from ralph.core.records import replace
+from ralph.core.store_url import file_path, get_password, is_postgres, strip_password
+from ralph.core.text import clean, one_line
 from ralph.store import Store, create_store, open_database, open_store
-from ralph.store.url import file_path, get_password, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ralph.core.actor import Actor
+    from ralph.core.ancestry import LoopSession
     from ralph.core.config import Config
 
 FOLDER = ".ralph"
@@ -31,6 +38,8 @@ BACKUPS = "backups"
 _FOLDERS = (FOLDER, f"{FOLDER}/knowledge", ".claude/skills")
 _GITIGNORE = f"{FOLDER}/.gitignore"
 _WORKTREES = f"{os.sep}{FOLDER}{os.sep}worktrees{os.sep}"
+_DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+"""Files that SQLite reads when it opens a database, by what is added to its name."""
 
 
 # Every command opens a project, and importing pathlib takes milliseconds, so these functions use plain paths.
@@ -83,22 +92,57 @@ def open_project_store(path: Path) -> Store | None:
 
 
 def store_url(root: Path | str, config: Config) -> str:
-    """Return the URL of the store of the project in a directory, or the path of its file."""
+    """Return the URL of the store of the project in a directory, or the path of its file.
+
+    Whoever opens a store asks here, so this is where one that nobody has agreed to is refused.
+    """
     url = config.store.url
     if not url:
         return own_file(root)
-    return url if is_postgres(url) else os.path.join(root, file_path(url))  # noqa: PTH118
+    if not config.is_store_trusted:
+        raise untrusted_store(root, config)
+    if is_postgres(url):
+        return url
+    path = os.path.join(root, file_path(url))  # noqa: PTH118
+    refuse_tracked(path)
+    return path
+
+
+def untrusted_store(root: Path | str, config: Config) -> NotTrustedError:
+    """Return the error for a store outside the directory that nobody has agreed to."""
+    where = one_line(clean(strip_password(config.store.url)))
+    return NotTrustedError(
+        f"{root} stores its data outside this directory, at {where}, and is not trusted. Nothing was opened."
+        " Review it with: ralph trust"
+    )
+
+
+def refuse_tracked(path: str) -> None:
+    """Raise `RalphError` if git tracks a database: its content came with the repository."""
+    tracked = tracked_files(path, _DATABASE_SUFFIXES)
+    if tracked:
+        from shlex import quote
+
+        raise RalphError(
+            f"{path} is not opened because git tracks it, so it may come from somebody else."
+            f" If it is yours, stop tracking it: git rm --cached {' '.join(map(quote, tracked))}."
+            " Otherwise delete it.",
+            code="database-tracked",
+        )
 
 
 def own_file(root: Path | str) -> str:
-    """Return the path of the database inside a project; raise `RalphError` if a symlink leads out of the project.
+    """Return the path of the database inside a project.
+
+    Raises `RalphError` if a symlink leads out of the project, or if git tracks the file.
 
     Symlinks may come with a clone. A person who wants another location configures it.
     """
     path = _database_path(root)
-    if not is_inside(path, root):
+    if not is_own_path(path, root):
         link = f"{FOLDER}/{DATABASE}" if is_inside(f"{root}/{FOLDER}", root) else FOLDER
         raise _outside_link(link, root, " To store the project elsewhere, run: ralph init --store PATH")
+    refuse_tracked(path)
     return path
 
 
@@ -125,67 +169,83 @@ def _outside_link(link: str, root: Path | str, hint: str = "") -> RalphError:
     )
 
 
-# --- trust -------------------------------------------------------------------------
+# --- who asks ----------------------------------------------------------------------
 
 
-def is_trusted(root: Path | str, config: Config) -> bool:
-    """Return whether the store is inside the project, or a person has agreed to its location.
-
-    Settings may come with a clone, so hooks and MCP servers must not follow them elsewhere unasked.
-    """
-    if not is_postgres(config.store.url):
-        place = os.path.realpath(store_url(root, config) if config.store.url else _database_path(root))
-        if place.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
-            return True
-    try:
-        with open(state_path(root, "agreed"), encoding="utf-8") as file:  # noqa: PTH123
-            return file.read() == _location(config.store)
-    except (OSError, ValueError):
-        return False
+def actor_at(root: Path | str, config: Config | None, actor: Actor = PERSON) -> Actor:
+    """Return on whose behalf this process uses a project: the agent of its session, or else the given actor."""
+    return current_actor(actor, os.fspath(root), lambda: _stored_in(root, config))
 
 
-def trust(root: Path | str, store: StoreConfig) -> None:
-    """Record that a person has agreed to the location of the store."""
-    from pathlib import Path
-
-    path = Path(state_path(root, "agreed"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, _location(store).encode())
-    except OSError:
-        pass  # hooks then report that the project is not trusted
+def agent_at(root: str, sessions: Sequence[LoopSession]) -> Actor | None:
+    """Return the agent that a process in these sessions uses a project for; None if it is not bound by them."""
+    return session_agent(sessions, root, lambda: _stored_in(root, load_config(root)))
 
 
-def _location(store: StoreConfig) -> str:
-    return strip_password(store.url) if is_postgres(store.url) else str(file_path(store.url))
+def actor_for_file(path: Path | str) -> Actor:
+    """Return on whose behalf this process reads or writes a file."""
+    path = os.path.abspath(path)  # noqa: PTH100
+    return current_actor(PERSON, os.path.dirname(path), lambda: path)  # noqa: PTH120
+
+
+def _stored_in(root: Path | str, config: Config | None) -> str:
+    """Return the file with the data of a project; empty for a server, which is never a session's own."""
+    url = config.store.url if config else ""
+    if is_postgres(url):
+        return ""
+    return os.path.join(root, file_path(url)) if url else _database_path(root)  # noqa: PTH118
 
 
 # --- setup -------------------------------------------------------------------------
 
 
 def init_project(
-    directory: Path, *, url: str = "", name: str = "", environment: Mapping[str, str] = os.environ
+    directory: Path,
+    *,
+    url: str = "",
+    name: str = "",
+    environment: Mapping[str, str] = os.environ,
 ) -> list[str]:
     """Set up a directory as a project, and return what was done; existing files stay as they are.
 
     With a `url`, the project is stored in that database under `name`. An existing project is only joined by its name.
     """
+    from ralph.trust import record_init
+
     directory = directory.absolute()
     config = load_config(directory, environment)
     for place in (*_FOLDERS, _GITIGNORE):
         if not is_inside(directory / place, directory):
             raise _outside_link(place, directory)
+    if not url and not config.is_store_trusted:
+        raise untrusted_store(directory, config)
+    is_new = not is_project(directory)
     location = _choose_location(directory, config.store, url, name, environment)
+    actor = actor_at(directory, replace(config, store=location) if location.url else config)
     if not location.url:
-        return [*_create_files(directory), *_create_database(directory)]
-    # The server may refuse, so it is asked before any file is created.
-    store, joined = _join_database(directory, location, is_named=bool(name or config.store.project))
-    done = _create_files(directory) + joined + save_location(directory, config.store, location, is_new=bool(url))
-    from ralph.formats.sync.location import working_copy_id
+        actor.require("init")
+        own_file(directory)  # may refuse
+        done = [*_create_files(directory), *_create_database(directory)]
+    else:
+        actor.require("init.store")
+        # The server may refuse, so it is asked before any file is created.
+        is_named = bool(name) or _is_project_trusted(directory, config, location, environment)
+        store, joined = _join_database(directory, location, is_named=is_named)
+        done = _create_files(directory) + joined + save_location(directory, config.store, location, is_new=bool(url))
+        from ralph.formats.sync.location import working_copy_id
 
-    working_copy_id(store, directory)
-    trust(directory, location)
-    return done
+        working_copy_id(store, directory)
+    return done + record_init(directory, environment, is_new=is_new)
+
+
+def _is_project_trusted(directory: Path, config: Config, location: StoreConfig, environment: Mapping[str, str]) -> bool:
+    """Return whether the project of a name in the settings may be joined: the name is a person's word."""
+    from ralph.core.trust_record import find_untrusted
+
+    name = config.store.project
+    if variable_name("store", "project") in environment:
+        return bool(name)
+    return bool(name) and not find_untrusted(directory, {"store.project": name}, location.url, environment)
 
 
 def _choose_location(
@@ -254,6 +314,8 @@ def _join_database(directory: Path, location: StoreConfig, *, is_named: bool) ->
     is_joined = (directory / WORKING_COPY_PATH).exists()
     file = directory / FOLDER / DATABASE
     url = location.url if is_postgres(location.url) else str(directory / file_path(location.url))
+    if not is_postgres(url):
+        refuse_tracked(url)
     database = open_database(url, direct_url=location.direct_url, create=True)
     try:
         with database.transaction():

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.storeless
 
 def load(directory: Path, toml: str = "", **variables: str) -> Config:
     (directory / ".ralph.toml").write_text(toml)
-    return load_config(directory, variables)
+    return load_config(directory, {"RALPH_TRUST": "1", **variables})
 
 
 def uncommented(template: str) -> str:

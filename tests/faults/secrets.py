@@ -7,14 +7,17 @@ browsers and exports are told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import sqrt
 from pathlib import Path
 from zlib import crc32
 
 from ralph.core.records import record
 from ralph.core.text import sanitize
 from tests.faults.abused import ANSWERED, WAYS, Abused, answers
+from tests.faults.secret_contexts import hard, ordinary
 from tests.faults.secret_corpus import WINDOW, Secret, all_secrets, innocent_lines
+from tests.faults.secret_lookalikes import lookalikes
 from tests.faults.trial import Shown, Trial
 
 PIECES = 6
@@ -43,6 +46,33 @@ def missed(seed: int) -> list[Secret]:
 def spoiled(seed: int) -> list[str]:
     """Return the harmless lines that `sanitize` changes."""
     return [line for line in innocent_lines(seed) if sanitize(line) != line.strip()]
+
+
+@record
+class Rate:
+    """How often something happened, with its 95 % confidence interval (Wilson)."""
+
+    found: int
+    tried: int
+
+    def __str__(self) -> str:
+        z, n, share = 1.96, self.tried, self.found / self.tried
+        center = (share + z * z / (2 * n)) / (1 + z * z / n)
+        half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+        low, high = max(0.0, center - half), center + half
+        return f"{self.found} of {n} ({share:.1%}, {low:.1%} to {high:.1%})"
+
+
+def miss_rate(make: Callable[[bool], list[Secret]], *halves: bool) -> Rate:
+    """Return how many made-up secrets `sanitize` misses; a half is the development (false) or held-out one (true)."""
+    secrets = [secret for held_out in halves for secret in make(held_out)]
+    return Rate(found=sum(bool(secret.seen_in(sanitize(secret.text))) for secret in secrets), tried=len(secrets))
+
+
+def false_alarm_rate(*halves: bool) -> Rate:
+    """Return how many harmless lines `sanitize` changes."""
+    lines = [line for held_out in halves for line in lookalikes(held_out)]
+    return Rate(found=sum(sanitize(line) != line.strip() for line in lines), tried=len(lines))
 
 
 def pieces(secret: Secret) -> list[str]:
@@ -120,7 +150,9 @@ def run(folder: Path, size: int, seed: int) -> Shown:
         load=f"{size:,} made-up secrets, {len(WAYS) + ANSWERED} ways in, {searched:,} files and answers searched",
         tried=size,
         lost=len(lost),
-        says=f"{recall:.1%} of {len(corpus)} known; {len(spoiled(seed))} of {len(lines)} innocent lines changed",
+        says=f"{recall:.1%} of {len(corpus)} known; {len(spoiled(seed))} of {len(lines)} innocent lines changed; "
+        f"missed {miss_rate(ordinary, False, True)} ordinary and {miss_rate(hard, False, True)} hard secrets; "
+        f"false alarms {false_alarm_rate(False, True)}",
     )
 
 

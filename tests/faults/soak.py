@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -44,6 +45,11 @@ MORE_THREADS = 3
 MORE_MEMORY = 1.15
 MORE_MEGABYTES = 8
 MOST_MEMORIES = 150
+NO_ROUTE = '"code":"not-found"'
+"""The code of an answer to a path that does not exist: then the soak would not do what it says."""
+CROWD = 32
+"""So many ask at once in the beginning, so that every thread of the server has begun before it is measured."""
+READ_PATHS = ("/", "/tasks", "/memories?q=parser", "/api/projects/-/memories/search?q=took+one+look", "/journal")
 KINDS = "slow quick large small hidden broken empty double early late".split()
 THINGS = "parser reader writer cache queue table index token branch merge".split()
 AGENT = """
@@ -153,9 +159,8 @@ class Soak:
 
     def read(self, server: ServedApart) -> None:
         """Look at pages and search, again and again."""
-        paths = ("/", "/tasks", "/memories?q=parser", "/api/projects/-/memories/search?q=took+one+look", "/journal")
         while not self.is_over():
-            self.ask(server, "GET", self.chance.choice(paths))
+            self.ask(server, "GET", self.chance.choice(READ_PATHS))
             self.pause(0.05, 0.3)
 
     def listen(self, server: ServedApart) -> None:
@@ -178,7 +183,7 @@ class Soak:
                 self.keep(made["memory"]["id"])
             status, page = self.ask(server, "GET", f"/api/projects/-/memories?limit={MOST_MEMORIES + 5}")
             for one in page["items"][MOST_MEMORIES:] if status == 200 else []:
-                self.ask(server, "DELETE", f"/api/projects/-/memories/{one['id']}")
+                self.ask(server, "DELETE", f"/api/memories/{one['id']}")
             self.pause(0.2, 0.6)
 
     def remember(self, mcp: Served) -> None:
@@ -259,7 +264,7 @@ class Soak:
         except (OSError, http.client.HTTPException) as error:
             self.fault(f"{method} {path}: {error!r}")
             return 0, None
-        if said.status >= 500:
+        if said.status >= 500 or (said.status == 404 and NO_ROUTE in said.text):
             self.fault(f"{method} {path}: {said.status} {said.text[:200]}")
         return said.status, said.told
 
@@ -327,6 +332,7 @@ def run(folder: Path, size: int, seed: int) -> Shown:
             "server": psutil.Process(server.process.pid),
             "MCP server": psutil.Process(mcp.process.pid),
         }
+        _warm_up(soak, server)
         soak.until = time.monotonic() + size
         _together(
             [
@@ -385,6 +391,12 @@ def _at_work(soak: Soak) -> Iterator[tuple[ServedApart, Served, subprocess.Popen
         finally:
             loop.kill()
             loop.wait()
+
+
+def _warm_up(soak: Soak, server: ServedApart) -> None:
+    with ThreadPoolExecutor(CROWD) as threads:
+        for path in READ_PATHS:
+            list(threads.map(lambda _, path=path: soak.ask(server, "GET", path), range(CROWD)))
 
 
 def _together(jobs: Sequence[Callable[[], None]], soak: Soak) -> None:

@@ -24,7 +24,7 @@ def test_who_must_not_come_in_is_refused(tmp_path: Path) -> None:
     shown = doors(tmp_path, 12, 1)
 
     assert shown.lost == 0
-    assert shown.tried > 12 * 20
+    assert shown.tried > 12 * 70
 
 
 def test_there_is_a_door_for_each_call_page_and_file() -> None:

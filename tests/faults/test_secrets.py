@@ -10,8 +10,9 @@ from ralph.core.redaction import REDACTED, environment_secrets, redact
 from ralph.core.text import sanitize
 from ralph.loop.run_recorder import _LineRedactor
 from tests.faults.abused import ANSWERED, WAYS
+from tests.faults.secret_contexts import hard, ordinary
 from tests.faults.secret_corpus import all_secrets, innocent_lines
-from tests.faults.secrets import batches, leaks, missed, spoiled
+from tests.faults.secrets import batches, false_alarm_rate, leaks, miss_rate, missed, spoiled
 
 pytestmark = pytest.mark.sqlite
 
@@ -32,6 +33,24 @@ def test_every_kind_of_secret_is_known() -> None:
 def test_what_only_looks_like_a_secret_stays_readable() -> None:
     assert len(innocent_lines(7)) > 400
     assert spoiled(7) == []
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize("held_out", [False, True], ids=["development half", "held-out half"])
+def test_few_secrets_are_missed(held_out: bool) -> None:
+    common, rare = miss_rate(ordinary, held_out), miss_rate(hard, held_out)
+
+    assert min(common.tried, rare.tried) > 150
+    assert common.found <= 0.03 * common.tried, str(common)
+    assert rare.found <= 0.10 * rare.tried, str(rare)
+
+
+@pytest.mark.storeless
+def test_few_harmless_lines_are_changed() -> None:
+    alarms = false_alarm_rate(False, True)
+
+    assert alarms.tried > 300
+    assert alarms.found <= 0.01 * alarms.tried, str(alarms)
 
 
 @pytest.mark.slow

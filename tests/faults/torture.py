@@ -40,7 +40,12 @@ MODULES = (
     "links",
     "bombs",
     "terminal",
+    "clones",
+    "merges",
+    "leftovers",
+    "sessions",
     "cheats",
+    "growth",
     "soak",
 )
 """Each has `TRIALS`."""

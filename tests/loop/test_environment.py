@@ -142,7 +142,7 @@ def test_what_programs_need_to_work_is_passed_on() -> None:
 def test_variables_are_named_in_the_settings_file_or_in_a_variable(tmp_path: Path) -> None:
     (tmp_path / ".ralph.toml").write_text('[agent]\nenvironment = ["DATABASE_URL", "MYAPP_*"]\n')
 
-    assert load_config(tmp_path, {}).agent.environment == ("DATABASE_URL", "MYAPP_*")
+    assert load_config(tmp_path, {"RALPH_TRUST": "1"}).agent.environment == ("DATABASE_URL", "MYAPP_*")
     assert load_config(tmp_path, {"RALPH_AGENT_ENVIRONMENT": "A\nB_*"}).agent.environment == ("A", "B_*")
 
 

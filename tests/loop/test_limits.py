@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from ralph.agents import SessionOptions
 from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.files import state_path
 from ralph.core.records import AgentReply, AttemptOutcome, SessionEnding, TaskStatus
 from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial, leave
@@ -351,10 +353,11 @@ def test_a_database_that_others_write_to_does_not_say_which_programs_run(trial: 
     tasks(trial, 2)
     trial.ralph("run", "--max-iterations", "1", "--gate", "true", "--", "sh", "agent.sh")
 
+    shutil.rmtree(state_path(trial.root, "runs"))  # as on another machine
     refused = trial.ralph("run", "--resume", "--max-iterations", "2")
     unverified = trial.ralph("run", "--resume", "--max-iterations", "2", "--no-verify", "--", "sh", "agent.sh")
 
-    assert (refused.code, refused.error) == (2, "shared-run-options")
+    assert (refused.code, refused.error) == (2, "run-options-needed")
     assert unverified.code == 0, unverified.err
     assert trial.outcomes() == [AttemptOutcome.DONE] * 2
 

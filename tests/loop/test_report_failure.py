@@ -135,5 +135,5 @@ def test_a_session_of_the_loop_writes_its_report_in_its_answer(project: Project)
     task = project.tasks.add("Fix the parser")
     agent = as_agent(project, session="s-1")
 
-    with pytest.raises(UsageError, check=lambda error: error.code == "loop-session"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
         agent.tasks.report_failure(task.id, "One way.", "It broke.")

@@ -52,7 +52,7 @@ class Machine:
         self._program = [sys.executable, *(["-m", "ralph"] if patience_seconds is None else impatient)]
         directory.mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        self.environment = {**kept, "RALPH_STORE": url, "NO_COLOR": "1", **environment}
+        self.environment = {**kept, "RALPH_STORE": url, "NO_COLOR": "1", "RALPH_TRUST": "1", **environment}
 
     def ralph(self, *words: str, stdin: bytes = b"", seconds: float = 60, **environment: str) -> Ran:
         """Run a command to its end."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ralph.core.actor import Actor
+from ralph.core.errors import UsageError
 from ralph.core.paging import Page
 from ralph.core.records import AgentSession, Attempt, AttemptOutcome, TaskStatus, now, timestamp
 from ralph.loop.options import RunOptions, dump_options
@@ -114,18 +114,11 @@ def test_a_person_decides_about_a_task_and_the_log_says_so(served: Served) -> No
     assert served.get(f"{path}/log")[1] == log
 
 
-def test_a_server_that_an_agent_started_acts_as_an_agent(project: Project) -> None:
-    task = project.tasks.add("Its own")
-    agent = Actor(kind="agent", session="s-1", task_id=task.id)
-    served = Served(Path(project.directory), project, actor=agent)
-    try:
-        status, problem = served.post(f"/api/tasks/{task.id}/done")
-        log = served.post(f"/api/tasks/{task.id}/log", {"message": "Working."})[1]
-    finally:
-        served.close()
+def test_an_agent_starts_no_server(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALPH_SESSION", "s-1")
 
-    assert (status, "the loop does" in problem["detail"]) == (422, True)
-    assert [one["who"] for one in log["items"]] == ["agent"]
+    with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
+        Served(Path(project.directory), project)
 
 
 def test_the_prompt_of_the_next_attempt_can_be_seen(served: Served) -> None:

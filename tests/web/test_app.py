@@ -42,7 +42,7 @@ def test_a_request_passes_two_wrappers(project: Project, monkeypatch: pytest.Mon
     original = ProjectThreads.use
     monkeypatch.setattr(ProjectThreads, "use", use)
     monkeypatch.setattr(Project, "tasks", property(tasks))
-    app = WebApp(project.directory, "t" * 32, name="x", cookie="c")
+    app = WebApp(project.directory, "t" * 32, name="x", port=1)
     headers = [(b"host", b"127.0.0.1"), (b"authorization", b"Bearer " + b"t" * 32)]
     scope = {"type": "http", "method": "GET", "path": "/api/tasks", "query_string": b"", "headers": headers}
     sent: list[dict[str, Any]] = []

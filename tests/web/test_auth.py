@@ -629,6 +629,21 @@ def test_another_port_of_an_allowed_name_is_somebody_else(named: Served) -> None
         assert named.ask("GET", "/", headers={"host": "ralph.example", "origin": origin}).status == 403
 
 
+def test_a_port_that_a_tunnel_maps_has_to_be_allowed(project: Project, served_once: Served) -> None:
+    assert served_once.ask("GET", "/api/status", headers={"host": "127.0.0.1:9000"}).status == 403
+
+    mapped = Served(Path(project.directory), project, hosts=["127.0.0.1:9000"])
+    try:
+        statuses = {
+            host: mapped.ask("GET", "/api/status", headers={"host": host, "origin": f"http://{host}"}).status
+            for host in ("127.0.0.1:9000", mapped.address, "127.0.0.1:9001", "localhost:9000")
+        }
+    finally:
+        mapped.close()
+
+    assert list(statuses.values()) == [200, 200, 403, 403]
+
+
 def test_a_browser_is_let_in_under_a_name_that_nobody_can_guess(served_once: Served) -> None:
     host, _, query = served_once.server.sign_in_url.removeprefix("http://").partition("/")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from ralph.agents.supervisor.sandbox import Sandbox
     from ralph.core.agents import AgentSpec
     from ralph.core.config import AgentConfig, ModelsConfig
     from ralph.core.records import AgentReply
@@ -26,11 +27,17 @@ if TYPE_CHECKING:
 
 @record
 class Limits:
-    """Time, silence and output limits of a session."""
+    """What a session may use and reach: time, silence, output, and the rest of the machine."""
 
     seconds: float = 1800.0
     idle_seconds: float = 600.0
     output_bytes: int = 32 * 1024 * 1024
+    memory_bytes: int = 0
+    """Maximum memory of all processes together; 0 means no limit."""
+    processes: int = 0
+    """Maximum number of processes at a time; 0 means no limit."""
+    sandbox: Sandbox | None = None
+    """What confines the program; None if nothing does."""
 
 
 @record

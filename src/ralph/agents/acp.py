@@ -122,6 +122,7 @@ class AcpAgent:
             environment=preset.adapt_environment(
                 {**variables, **preset.permission_variables.get(permissions, {}), **session.environment}
             ),
+            sandbox=session.limits.sandbox,
         ) as program:
             # Loading takes a while; the program starts up meanwhile.
             _load_sdk()

@@ -75,6 +75,10 @@ class _SessionEndedError(Exception):
         self.detail = detail
 
 
+_ABRUPT_LIMITS = (SessionEnding.FLOODED, SessionEnding.OUT_OF_MEMORY, SessionEnding.TOO_MANY_PROCESSES)
+"""Limits after which an agent gets no time for last messages."""
+
+
 class AcpSession:
     """One session with one agent, from handshake to exit."""
 
@@ -86,7 +90,7 @@ class AcpSession:
         self._prompt = prompt
         self._session = session
         self._allowed = allowed
-        self._allowance = LimitTracker(session.limits, session.should_stop)
+        self._allowance = LimitTracker(session.limits, session.should_stop, program.guard_pid)
         self._updates = AcpUpdates(session.on_output)
         self._transport = AcpTransport(program, self._allowance, self._updates.handle)
         self._limit: SessionEnding | None = None
@@ -156,7 +160,7 @@ class AcpSession:
     async def _cancel(self, connection: Connection, conversation: asyncio.Future[tuple[SessionEnding, str]]) -> None:
         """Cancel the turn, so that the agent can stop its tools and send its last messages."""
         self._updates.is_cancelled = True
-        if self._limit is SessionEnding.FLOODED or not self._updates.session_id or self._transport.is_closed:
+        if self._limit in _ABRUPT_LIMITS or not self._updates.session_id or self._transport.is_closed:
             return
         try:
             await connection.send_notification("session/cancel", {"sessionId": self._updates.session_id})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "init": "Set up Ralph in this directory",
+    "trust": "Review what this directory brings, and trust it",
     "run": "Run an agent on the tasks",
     "status": "Show the state of the project",
     "watch": "Follow a run from another terminal",
@@ -168,6 +169,7 @@ def build_parser(command: str | None) -> RalphArgumentParser:
     """Return a parser for all commands, or only for `command` if it is known."""
     parser = RalphArgumentParser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
+    parser.add_argument("--trust", action="store_true", help="trust the directory with what it brings, and remember it")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", description="", parser_class=RalphArgumentParser
@@ -205,6 +207,10 @@ def run_command_line(
         complete()
     try:
         args = _parse(argv)
+        if args.trust and args.command not in ("init", "trust"):
+            from ralph.cli.trust import trust_first
+
+            trust_first(args)
         try:
             return int(args.act(args) or 0)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.output import working_directory
+from ralph.cli.trust import add_trust_option, offer_trust
 from ralph.workspace import init_project
 
 TYPE_CHECKING = False
@@ -21,12 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--project", default="", metavar="NAME", help="name in the database; an existing project of that name is joined"
     )
+    add_trust_option(parser)
     parser.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Set up a project. Running it twice is safe."""
-    lines = init_project(working_directory(args), url=args.store, name=args.project)
+    directory = working_directory(args)
+    offer_trust(directory, trust=args.trust)
+    lines = init_project(directory, url=args.store, name=args.project)
     for line in lines:
         print(f"  {line}")
     if any(line.startswith(("created", "joined")) for line in lines):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-from ralph.cli.output import actor, parse_int, working_directory
-from ralph.core.actor import actor_from_environment
+from ralph.cli.output import parse_int, working_directory
+from ralph.core.actor import AGENT
 from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     directory = "." if args.directory == "." else str(working_directory(args))
     # MCP clients count as agents, inside and outside the loop.
-    serve_stdio(directory, actor_from_environment(os.environ, is_agent=True))
+    serve_stdio(directory, AGENT)
     return 0
 
 
@@ -58,7 +57,7 @@ def _serve_http(args: argparse.Namespace) -> int:
 
     root = find_root(working_directory(args))
     port = DEFAULT_MCP_PORT if args.port is None else args.port
-    server = create_server(root, args.host or "127.0.0.1", port, (), actor())
+    server = create_server(root, args.host or "127.0.0.1", port, ())
     print(f"Serving {root} at {server.mcp_url}. Press Ctrl+C to stop.")
     print("To connect Claude Code:")
     header = f'--header "Authorization: Bearer {mcp_token(server.token)}"'

@@ -37,6 +37,7 @@ _WRITE_ACTIONS = (
     "clear",
     "cleanup",
     "consolidate",
+    "files",
 )
 """Actions that change memories. They fail if the memory files cannot be updated."""
 DEFAULT_CLEANUP_DAYS = 90
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_entries(action: Adder) -> None:
-    sub = action("add", "memory_entries.add", "Add a memory")
+    sub = action("add", "memory_add.add", "Add a memory")
     sub.add_argument("words", nargs="?", metavar="CONTENT", help="text of the memory; - reads standard input")
     sub.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
     sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(MEMORY_KINDS)} (default: pattern)")
@@ -192,6 +193,20 @@ def _add_views(action: Adder) -> None:
 
 
 def _add_upkeep(action: Adder) -> None:
+    sub = action(
+        "files",
+        "memory_maintenance.files",
+        "Show memories whose file went back to an older version, and decide on them",
+    )
+    sub.add_argument(
+        "choice",
+        nargs="?",
+        choices=("show", "restore", "accept"),
+        default="show",
+        help="restore writes the files again, accept takes them as they are (default: show)",
+    )
+    add_format_option(sub)
+
     sub = action("clear", "memory_maintenance.clear", "Delete all memories; one undo restores them")
     sub.add_argument("--yes", action="store_true", help="required, because this deletes all memories")
     _add_project(sub)

@@ -1,4 +1,4 @@
-"""`ralph memory` actions on single memories: add, show, edit, delete, undo, share, history."""
+"""`ralph memory` actions on single memories: show, edit, delete, undo, share, history."""
 
 from __future__ import annotations
 
@@ -27,31 +27,6 @@ if TYPE_CHECKING:
 
 MAX_UNDONE_SHOWN = 10
 """Number of restored memories that `undo` lists."""
-
-
-def add(project: Project, args: argparse.Namespace) -> None:
-    """Add a memory."""
-    if (args.words is None) == (args.content is None):
-        raise UsageError("Pass the text of the memory exactly once: ralph memory add CONTENT")
-    result = project.memory.add(
-        read_text_argument(args.words if args.content is None else args.content),
-        type=args.kind,
-        title=args.title or "",
-        tags=args.tags,
-        files=args.files,
-        confidence=args.confidence,
-    )
-    memory = result.memory
-    if args.format == "json":
-        print_json(public_fields(memory))
-    elif args.format == "quiet":
-        print(memory.id)
-    elif result.what == "added":
-        print(f"📝 Memory stored: {memory.id}")
-    elif result.what == "revived":
-        print(f"📝 Memory restored: {memory.id}")
-    else:
-        print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")
 
 
 def show(project: Project, args: argparse.Namespace) -> None:

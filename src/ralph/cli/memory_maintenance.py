@@ -20,6 +20,34 @@ def init(project: Project, args: argparse.Namespace) -> None:
     print(f"Memories file created: {project.files.create(force=args.force)}")
 
 
+def files(project: Project, args: argparse.Namespace) -> None:
+    """Show the memories whose file went back to an older version, or decide on them."""
+    held = project.files.held()
+    if args.choice == "show" or not held:
+        _print_held(project, held, args)
+        return
+    from ralph.formats.sync.three_way import FileChoice
+
+    outcome = project.files.resolve_held(FileChoice(args.choice))
+    count = pluralize(len(held), "memory")
+    if args.format == "json":
+        print_json({"choice": args.choice, "resolved": len(held), "change": outcome.change_id})
+    elif args.choice == "restore":
+        print(f"Wrote {count} to the files again.")
+    else:
+        print(f"Accepted the files for {count}. To undo: {undo_command(outcome.change_id, args)}")
+
+
+def _print_held(project: Project, held: list[tuple[str, str]], args: argparse.Namespace) -> None:
+    memories = {id: project.store.memories.get(id) for _, id in held}
+    if args.format == "json":
+        print_json([{"id": id, "file": path, "state": memories[id].state} for path, id in held])
+    elif not held:
+        print("The files are as Ralph wrote them, or newer.")
+    else:
+        print_table(("ID", "FILE", "MEMORY"), [(id, path, summary_line(memories[id])) for path, id in held])
+
+
 def cleanup(project: Project, args: argparse.Namespace) -> None:
     """Delete memories that are old, unused or of low confidence."""
     removal = project.memory.maintenance.cleanup(

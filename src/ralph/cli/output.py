@@ -7,7 +7,6 @@ import json
 import os
 import sys
 
-from ralph.core.actor import actor_from_environment
 from ralph.core.errors import UsageError
 from ralph.core.records import record_fields
 from ralph.core.text import clean, one_line
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ralph.core.actor import Actor
     from ralph.project import Project
 
 _COLORS = {
@@ -41,16 +39,11 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
 
 
-def actor() -> Actor:
-    """Return who runs this command: a person, or the agent whose session set the environment."""
-    return actor_from_environment(os.environ)
-
-
 def open_project(args: argparse.Namespace) -> Project:
     """Open the project of the command, and print warnings about its configuration."""
     from ralph.project import Project
 
-    project = Project.open("." if args.directory == "." else working_directory(args), actor=actor())
+    project = Project.open("." if args.directory == "." else working_directory(args))
     for warning in project.config.warnings:
         print(f"Warning: {printable(warning)}", file=sys.stderr)
     return project

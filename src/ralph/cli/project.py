@@ -5,7 +5,6 @@ from __future__ import annotations
 from ralph.cli.interactive import confirm
 from ralph.cli.output import (
     action_adder,
-    actor,
     add_format_option,
     format_time,
     pluralize,
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
-    with ProjectService.open(working_directory(args), actor=actor()) as projects:
+    with ProjectService.open(working_directory(args)) as projects:
         return int(args.do(projects, args) or 0)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ralph.cli.backup import describe_contents
 from ralph.cli.interactive import confirm
-from ralph.cli.output import actor, format_time, printable, working_directory
+from ralph.cli.output import format_time, printable, working_directory
 from ralph.maintenance import find_project, preview_restore, restore_project
 
 TYPE_CHECKING = False
@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
             return 0
         if not confirm("Replace the database with it?", "Use --yes to restore, or --dry-run to see what would happen."):
             return 1
-    actor().require_person("restore a backup")
     restored = restore_project(root, args.name)
     if args.yes:
         _explain(restored)

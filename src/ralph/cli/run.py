@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import open_project, positive_count
+from ralph.cli.trust import add_trust_option, require_trust
 from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.config import STRATEGIES
 from ralph.core.errors import UsageError
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="json prints one object per event (default: text)"
     )
+    add_trust_option(parser)
     parser.add_argument("program", nargs="*", metavar="PROGRAM", help="program to run as the agent, after --")
     parser.set_defaults(act=run)
 
@@ -130,6 +132,7 @@ def _workers(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Run the loop and show its progress."""
     from ralph.cli.progress import feedback_prompt, open_progress_view
+    from ralph.core.allocator import use_one_arena
     from ralph.loop.options import RunOptions
 
     if args.agent and args.agent not in RUNNABLE_AGENTS:
@@ -150,6 +153,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "Use either --task or --parallel, not both: one task has one worker.", code="conflicting-options"
         )
+    require_trust(args)
+    use_one_arena()
     with open_project(args) as project:
         options = RunOptions(
             iterations=args.max_iterations or 0,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.cli.output import actor, parse_int, working_directory
+from ralph.cli.output import parse_int, working_directory
+from ralph.core.allocator import use_one_arena
+from ralph.core.config import load_config
 from ralph.core.errors import RalphError
 from ralph.core.extras import install_hint
 from ralph.web.tokens import DEFAULT_SERVE_PORT, load_or_create_token, token_path
-from ralph.workspace import find_root
+from ralph.workspace import actor_at, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ralph.core.actor import Actor
     from ralph.web.server import WebServer
 
 EPILOG = """\
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="additional host name to accept requests for; repeatable",
+        help="additional NAME or NAME:PORT to accept requests for; repeatable",
     )
     parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
     parser.add_argument("--print-token", action="store_true", help="print the API token and exit")
@@ -55,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
     root = find_root(working_directory(args))
-    actor().require_person("start the dashboard or see its token")
     if args.print_token:
+        actor_at(root, load_config(root)).require("serve")
         print(load_or_create_token(token_path(root)))
         return 0
-    server = create_server(root, args.host, args.port, args.allow_host, actor())
+    server = create_server(root, args.host, args.port, args.allow_host)
     print(f"Serving {root}. Press Ctrl+C to stop.")
     print(f"  Dashboard  {server.sign_in_url}")
     print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             page.unlink(missing_ok=True)
 
 
-def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str], actor: Actor) -> WebServer:
+def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str]) -> WebServer:
     """Return the server of a project, which already listens."""
     try:
         from ralph.web.server import WebServer
@@ -80,12 +81,16 @@ def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str],
         if not error.name or error.name.startswith("ralph"):
             raise
         raise RalphError(f"The server needs optional packages: {install_hint('server')}") from None
-    return WebServer(root, host, port, allowed_hosts, actor)
+    return WebServer(root, host, port, allowed_hosts)
 
 
 def run_server(server: WebServer) -> int:
     """Serve until Ctrl+C."""
+    from ralph.store.sqlite.driver import limit_page_caches
+
     sys.stdout.flush()
+    use_one_arena()
+    limit_page_caches()
     try:
         server.run()
     except KeyboardInterrupt:

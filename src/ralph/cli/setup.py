@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from ralph.cli.interactive import confirm
-from ralph.cli.output import actor, printable, working_directory, wrap_line
+from ralph.cli.output import printable, working_directory, wrap_line
 from ralph.core.agents import CONNECTABLE_AGENTS
 from ralph.core.errors import UsageError
 from ralph.core.text import clean
@@ -62,7 +62,6 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
         print(plugin_directory())
         return 0
-    actor().require_person("connect an agent")
     root = None if args.user else Path(find_root(working_directory(args)))
     options = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
     plan = plan_removal(args.agent, options) if args.uninstall else plan_setup(args.agent, options, force=args.force)

@@ -95,6 +95,7 @@ def _print(overview: Overview, config: Config) -> None:
         _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
         if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
             _print_line("", "to see and accept a held change: ralph task approve ID")
+    _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
 
 
 def _models(overview: Overview, config: Config) -> str:

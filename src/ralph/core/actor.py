@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from ralph.core.errors import UsageError
+import os
+
+from ralph.core.ancestry import SESSION_VARIABLE, enclosing_sessions
 from ralph.core.records import record, session_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-SESSION_VARIABLE = "RALPH_SESSION"
+    from ralph.core.ancestry import LoopSession
+
 TASK_VARIABLE = "RALPH_TASK_ID"
 RUN_VARIABLE = "RALPH_RUN_ID"
 ATTEMPT_VARIABLE = "RALPH_ATTEMPT"
@@ -55,10 +58,12 @@ class Actor:
         """Identity of the session, if an agent is asking in one."""
         return session_key(self.origin)
 
-    def require_person(self, action: str) -> None:
-        """Raise `UsageError` unless a person is asking."""
+    def require(self, operation: str) -> None:
+        """Raise `UsageError` unless this actor may do an operation of the table in permissions.py."""
         if self.is_agent:
-            raise UsageError(f"Agents cannot {action}; ask a person to run this.", code="person-required")
+            from ralph.core.permissions import check_agent
+
+            check_agent(self, operation)
 
 
 PERSON = Actor()
@@ -66,16 +71,47 @@ AGENT = Actor(kind="agent")
 """An agent outside the loop, as MCP clients and hooks are."""
 
 
-def actor_from_environment(environment: Mapping[str, str], *, is_agent: bool = False) -> Actor:
-    """Return the actor that a process was started for; only entry points call this."""
-    session = environment.get(SESSION_VARIABLE) or None
-    if not session and not is_agent:
-        return PERSON
-    attempt = environment.get(ATTEMPT_VARIABLE, "")
+UNKNOWN_SESSION = Actor(kind="agent", session="unknown")
+"""An agent in a session that cannot be told, such as one whose guard was killed."""
+
+
+def current_actor(actor: Actor = PERSON, root: str = "", find_file: Callable[[], str] = str) -> Actor:
+    """Return the agent in whose session of the loop this process runs, or else the given actor.
+
+    `root` and `find_file` are as for `session_agent`. A variable can only take rights away.
+    """
+    sessions = enclosing_sessions()
+    if agent := session_agent(sessions, root, find_file):
+        return agent
+    tag = os.environ.get(SESSION_VARIABLE)
+    if tag and not any(session.variables.get(SESSION_VARIABLE) == tag for session in sessions):
+        return agent_of_session(os.environ)
+    return actor
+
+
+def session_agent(sessions: Sequence[LoopSession], root: str = "", find_file: Callable[[], str] = str) -> Actor | None:
+    """Return the agent that a process in these sessions acts for; None if it is not bound by any of them.
+
+    `find_file` returns the file that the project in `root` is stored in, if any: a project that was created inside a
+    session is that session's own.
+    """
+    if not sessions:
+        return None
+    file = find_file()
+    # The outermost one: a session can start what looks like another session, but not put it above itself.
+    for session in reversed(sessions):
+        if not session.owns(root, file):
+            return agent_of_session(session.variables or os.environ)
+    return None
+
+
+def agent_of_session(variables: Mapping[str, str]) -> Actor:
+    """Return the agent of a session, given the variables of that session."""
+    attempt = variables.get(ATTEMPT_VARIABLE, "")
     return Actor(
         kind="agent",
-        session=session,
-        task_id=environment.get(TASK_VARIABLE) or None,
-        run_id=environment.get(RUN_VARIABLE) or None,
+        session=variables.get(SESSION_VARIABLE) or UNKNOWN_SESSION.session,
+        task_id=variables.get(TASK_VARIABLE) or None,
+        run_id=variables.get(RUN_VARIABLE) or None,
         attempt=int(attempt) if attempt.isdecimal() else None,
     )

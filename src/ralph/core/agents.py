@@ -27,6 +27,16 @@ _ALL_PROVIDERS = (
 )
 """Variables of all model providers, for agents that can use any of them."""
 
+_CLAUDE_PATHS = (".claude", ".claude.json")
+_CLAUDE_SETTINGS = (*(f".claude/{name}" for name in ("settings.json", "settings.local.json", "CLAUDE.md")),)
+_CODEX_PATHS, _CODEX_SETTINGS = (".codex",), (".codex/config.toml", ".codex/hooks.json", ".codex/AGENTS.md")
+_GEMINI_PATHS, _GEMINI_SETTINGS = (".gemini",), (".gemini/settings.json", ".gemini/GEMINI.md")
+_OPENCODE_PATHS = (".local/share/opencode", ".local/state/opencode")
+_OPENCODE_SETTINGS = (".config/opencode",)
+_ALL_PATHS = (*_CLAUDE_PATHS, *_CODEX_PATHS, *_GEMINI_PATHS, *_OPENCODE_PATHS)
+_ALL_SETTINGS = (*_CLAUDE_SETTINGS, *_CODEX_SETTINGS, *_GEMINI_SETTINGS, *_OPENCODE_SETTINGS)
+_ALL_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
+
 
 @record
 class AgentSpec:
@@ -42,6 +52,12 @@ class AgentSpec:
     reports_tokens: bool = False
     knows_default_models: bool = False
     """Whether it accepts the model names of Ralph's default ladder."""
+    login_paths: tuple[str, ...] = ()
+    """Where it keeps its login and its sessions, relative to the home directory: writable in a sandbox."""
+    settings_paths: tuple[str, ...] = ()
+    """Of these, what says which programs it runs: only readable in a sandbox."""
+    login_variables: tuple[str, ...] = ()
+    """Variables that name another place for them."""
     is_connectable: bool = False
     """Whether `ralph setup` can connect it to the memory through hooks, an MCP server or a skill."""
 
@@ -54,6 +70,9 @@ AGENTS: dict[str, AgentSpec] = {
             description="any program that reads a prompt on stdin and answers on stdout",
             module="command",
             env_keys=_ALL_PROVIDERS,
+            login_paths=_ALL_PATHS,
+            settings_paths=_ALL_SETTINGS,
+            login_variables=_ALL_VARIABLES,
         ),
         AgentSpec(
             name="rehearsal",
@@ -66,6 +85,9 @@ AGENTS: dict[str, AgentSpec] = {
             description="Claude Code",
             module="claude",
             env_keys=_ANTHROPIC,
+            login_paths=_CLAUDE_PATHS,
+            settings_paths=_CLAUDE_SETTINGS,
+            login_variables=("CLAUDE_CONFIG_DIR",),
             reports_cost=True,
             reports_tokens=True,
             knows_default_models=True,
@@ -76,6 +98,9 @@ AGENTS: dict[str, AgentSpec] = {
             description="Codex",
             module="codex",
             env_keys=_OPENAI,
+            login_paths=_CODEX_PATHS,
+            settings_paths=_CODEX_SETTINGS,
+            login_variables=("CODEX_HOME",),
             reports_tokens=True,
             is_connectable=True,
         ),
@@ -84,6 +109,8 @@ AGENTS: dict[str, AgentSpec] = {
             description="Gemini CLI",
             module="gemini",
             env_keys=_GOOGLE,
+            login_paths=_GEMINI_PATHS,
+            settings_paths=_GEMINI_SETTINGS,
             reports_tokens=True,
             is_connectable=True,
         ),
@@ -93,6 +120,8 @@ AGENTS: dict[str, AgentSpec] = {
             description="opencode",
             module="opencode",
             env_keys=_ALL_PROVIDERS,
+            login_paths=_OPENCODE_PATHS,
+            settings_paths=_OPENCODE_SETTINGS,
             reports_cost=True,
             reports_tokens=True,
             is_connectable=True,
@@ -102,21 +131,49 @@ AGENTS: dict[str, AgentSpec] = {
             description="any agent that speaks the Agent Client Protocol (ACP): set its `command`",
             module="acp",
             env_keys=_ALL_PROVIDERS,
+            login_paths=_ALL_PATHS,
+            settings_paths=_ALL_SETTINGS,
+            login_variables=_ALL_VARIABLES,
         ),
         AgentSpec(
             name="claude-acp",
             description="Claude Code over ACP",
             module="acp",
             env_keys=_ANTHROPIC,
+            login_paths=_CLAUDE_PATHS,
+            settings_paths=_CLAUDE_SETTINGS,
+            login_variables=("CLAUDE_CONFIG_DIR",),
             reports_cost=True,
             reports_tokens=True,
             knows_default_models=True,
         ),
-        AgentSpec(name="codex-acp", description="Codex over ACP", module="acp", env_keys=_OPENAI, reports_tokens=True),
         AgentSpec(
-            name="gemini-acp", description="Gemini CLI over ACP", module="acp", env_keys=_GOOGLE, reports_tokens=True
+            name="codex-acp",
+            description="Codex over ACP",
+            module="acp",
+            env_keys=_OPENAI,
+            login_paths=_CODEX_PATHS,
+            settings_paths=_CODEX_SETTINGS,
+            login_variables=("CODEX_HOME",),
+            reports_tokens=True,
         ),
-        AgentSpec(name="opencode-acp", description="opencode over ACP", module="acp", env_keys=_ALL_PROVIDERS),
+        AgentSpec(
+            name="gemini-acp",
+            description="Gemini CLI over ACP",
+            module="acp",
+            env_keys=_GOOGLE,
+            login_paths=_GEMINI_PATHS,
+            settings_paths=_GEMINI_SETTINGS,
+            reports_tokens=True,
+        ),
+        AgentSpec(
+            name="opencode-acp",
+            description="opencode over ACP",
+            module="acp",
+            env_keys=_ALL_PROVIDERS,
+            login_paths=_OPENCODE_PATHS,
+            settings_paths=_OPENCODE_SETTINGS,
+        ),
     )
 }
 RUNNABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.module)

@@ -32,7 +32,7 @@ from ralph.core.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -86,14 +86,19 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
                 _parse_section(source, SECTIONS[name], table, values, warnings)
             else:
                 _warn_unknown_key(warnings, source, name, SECTIONS)
+    brought = _values_to_trust(values)
+    overridden = set()
     for section in SECTIONS.values():
-        values[section.name] |= _read_environment(section, environment, warnings)
-    _apply_store_variable(values["store"], directory, environment)
+        found = _read_environment(section, environment, warnings)
+        values[section.name] |= found
+        overridden |= {f"{section.name}.{key}" for key in found}
+    _apply_store_variable(values["store"], directory, environment, brought, overridden)
+    untrusted = _withhold(directory, values, brought, overridden, environment, warnings)
     sections: dict[str, Any] = {}
     for name, section in reversed(SECTIONS.items()):  # subsections before the section they belong to
         parent, _, key = name.partition(".")
         (values[parent] if key else sections)[key or name] = section.build(**values[name])
-    return Config(**sections, warnings=tuple(warnings))
+    return Config(**sections, warnings=tuple(warnings), brought=brought, untrusted=untrusted)
 
 
 # --- files -------------------------------------------------------------------------
@@ -269,6 +274,47 @@ def _warn_renamed(warnings: list[str], source: str, old: str, new: str) -> None:
     warnings.append(f"{source}: {old} was renamed. Use {new}.")
 
 
+# --- trust ---------------------------------------------------------------------------
+
+
+def _values_to_trust(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values that need trust, by name; a default needs none."""
+    return {
+        f"{name}.{key}": value
+        for name, table in values.items()
+        for key, value in table.items()
+        if (setting := SECTIONS[name].settings[key]).needs_trust and value != setting.default
+    }
+
+
+def _withhold(
+    directory: Path | str,
+    values: dict[str, dict[str, Any]],
+    brought: dict[str, Any],
+    overridden: Collection[str],
+    environment: Mapping[str, str],
+    warnings: list[str],
+) -> tuple[str, ...]:
+    """Remove values that nobody has accepted, except of the store; return the names of all of them."""
+    if not brought:
+        return ()
+    from ralph.core.trust_record import find_untrusted, is_outside
+
+    url = values["store"].get("url", "")
+    if not url or not is_outside(directory, url):
+        for key in SECTIONS["store"].settings:
+            brought.pop(f"store.{key}", None)
+    in_use = {name: value for name, value in brought.items() if name not in overridden}
+    untrusted = find_untrusted(directory, in_use, url, environment)
+    unused = [name for name in untrusted if not name.startswith("store.")]
+    for name in unused:
+        section, _, key = name.rpartition(".")
+        del values[section][key]
+    if unused:
+        warnings.append(f"Not using {', '.join(unused)}: this directory is not trusted. Review it with: ralph trust")
+    return untrusted
+
+
 # --- environment ---------------------------------------------------------------------
 
 
@@ -309,17 +355,25 @@ def _parse_variable(text: str, setting: Setting) -> object:
     return text
 
 
-def _apply_store_variable(store: dict[str, Any], directory: Path | str, environment: Mapping[str, str]) -> None:
+def _apply_store_variable(
+    store: dict[str, Any],
+    directory: Path | str,
+    environment: Mapping[str, str],
+    brought: dict[str, Any],
+    overridden: set[str],
+) -> None:
     """Apply RALPH_STORE if the project in this directory uses a database.
 
     The variable is often set machine-wide, and must not affect projects that use a file of their own.
     """
     url = environment.get(STORE_VARIABLE, "").strip()
     if url:
-        # A branch older than the move to a database has no `store.project`.
-        store["project"] = store.get("project") or read_working_copy(directory)[2]
-        if store["project"] or store.get("url"):
+        if not store.get("project") and (project := read_working_copy(directory)[2]):
+            # A branch older than the move to a database has no `store.project`.
+            store["project"] = brought["store.project"] = project
+        if store.get("project") or store.get("url"):
             store["url"] = url
+            overridden.add("store.url")
     check_store_url(store.get("url", ""))
 
 

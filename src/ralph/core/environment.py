@@ -90,6 +90,8 @@ _PROVIDER_SWITCHES = {
     "GOOGLE_GENAI_USE_GCA": ("GOOGLE_*",),
 }
 """Additional patterns once the user has switched an agent to a cloud provider."""
+_WITHHELD = ("RALPH_TRUST",)
+"""Decisions of a person, which no program inherits, whatever the configuration says."""
 _FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
@@ -111,7 +113,9 @@ def allowed_environment(
             and inherited.get(switch, "").strip().lower() not in _FALSE_VALUES
         ):
             patterns.update(extra)
-    return {name: value for name, value in inherited.items() if matches_pattern(name, patterns)}
+    return {
+        name: value for name, value in inherited.items() if matches_pattern(name, patterns) and name not in _WITHHELD
+    }
 
 
 def withheld_variables(passed: Mapping[str, str]) -> list[str]:

@@ -68,6 +68,13 @@ class ConfigError(RalphError):
     exit_code = 2
 
 
+class NotTrustedError(UsageError):
+    """The directory asks for something that no person has agreed to on this machine."""
+
+    code = "not-trusted"
+    http_status = 403
+
+
 class ConflictError(RalphError):
     """The record is not in a state that allows this operation."""
 

@@ -4,6 +4,9 @@ A file is never half written: the new one is complete and on disk before it repl
 has saved it in the meantime.
 """
 
+# pathlib takes milliseconds to import, which short commands can save.
+# ruff: noqa: PTH102, PTH105, PTH108, PTH111, PTH112, PTH116, PTH118, PTH120, PTH123
+
 from __future__ import annotations
 
 import errno
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     """Size in bytes and modification time in nanoseconds."""
 
 F_SETSIG = 10
+SANDBOX_VARIABLE = "RALPH_SANDBOX"
+"""Variable that is set in a sandbox, where the database can only be read."""
 DISK_FULL, DISK_READ_ONLY = "the disk is full", "the disk is read-only"
 MIN_FREE_INODES = 8
 """Number of free inodes below which a disk counts as full."""
@@ -29,7 +34,7 @@ def state_path(root: Path | str, what: str) -> str:
     from binascii import crc32
 
     root = os.path.realpath(root)  # the same directory can be reached by different paths
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     suffix = os.fsencode(root.strip("/").replace("/", "-"))[-150:].decode("utf-8", "ignore")
     return f"{state}/ralph/{what}/{suffix}-{crc32(os.fsencode(root)):08x}"
 
@@ -37,7 +42,7 @@ def state_path(root: Path | str, what: str) -> str:
 def path_exists(path: str) -> bool:
     """Return whether a path exists, following links; raise if that cannot be determined."""
     try:
-        os.stat(path)  # noqa: PTH116
+        os.stat(path)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
@@ -97,69 +102,81 @@ def is_being_written(path: Path | str) -> bool:
     return False
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path | str, content: bytes) -> None:
     """Replace a file durably, with the same permissions."""
-    make_folder_durably(path.parent)
+    path = os.fspath(path)
+    folder = os.path.dirname(path)
+    make_folder_durably(folder)
     new = _write_temporary(path, content, None, durably=True)
     try:
-        new.replace(path)
+        os.replace(new, path)
     except BaseException:
-        new.unlink(missing_ok=True)
+        _remove_if_exists(new)
         raise
-    sync_folder(path.parent)
+    sync_folder(folder)
 
 
 def replace_if_unchanged(
-    path: Path, content: bytes, expected: FileStamp | None, *, modified_ns: int, is_durable: bool = True
+    path: Path | str, content: bytes, expected: FileStamp | None, *, modified_ns: int, is_durable: bool = True
 ) -> bool:
     """Replace the file at a path; return False if it has changed or somebody is writing to it.
 
     `expected` is its size and modification time, None if there was no file; `modified_ns` is the modification time of
     the new file. Callers that write many files can pass `is_durable=False` and sync them together later.
     """
-    make_folder_durably(path.parent)
+    path = os.fspath(path)
+    folder = os.path.dirname(path)
+    make_folder_durably(folder)
     if not _is_unchanged(path, expected):
         return False
     new = _write_temporary(path, content, modified_ns, durably=is_durable)
     try:
         if not _is_unchanged(path, expected):
             return False
-        new.replace(path)
+        os.replace(new, path)
     finally:
-        new.unlink(missing_ok=True)
+        _remove_if_exists(new)
     if is_durable:
-        sync_folder(path.parent)
+        sync_folder(folder)
     return True
 
 
-def remove_if_unchanged(path: Path, expected: FileStamp) -> bool:
+def remove_if_unchanged(path: Path | str, expected: FileStamp) -> bool:
     """Delete the file at a path; return False if it has changed or somebody is writing to it."""
     if not _is_unchanged(path, expected):
         return False
-    path.unlink()
-    sync_folder(path.parent)
+    os.unlink(path)
+    sync_folder(os.path.dirname(path))
     return True
 
 
-def _is_unchanged(path: Path, expected: FileStamp | None) -> bool:
+def _is_unchanged(path: Path | str, expected: FileStamp | None) -> bool:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return expected is None
     return (status.st_size, status.st_mtime_ns) == expected and not is_being_written(path)
 
 
-def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
+def _temporary_path(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
 
 
-def _write_temporary(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
+def _remove_if_exists(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _write_temporary(path: str, content: bytes, changed_ns: int | None, *, durably: bool) -> str:
     """Write a complete file next to its destination, with the permissions of the existing one."""
     new = _temporary_path(path)
     try:
-        with new.open("xb") as file:
-            if path.exists():
-                existing = path.stat()
+        with open(new, "xb") as file:
+            if path_exists(path):
+                existing = os.stat(path)
                 try:
                     os.fchown(file.fileno(), existing.st_uid, existing.st_gid)
                 except OSError:  # needs root, and support by the file system
@@ -172,7 +189,7 @@ def _write_temporary(path: Path, content: bytes, changed_ns: int | None, *, dura
             if durably:
                 os.fsync(file.fileno())
     except BaseException:
-        new.unlink(missing_ok=True)
+        _remove_if_exists(new)
         raise
     return new
 
@@ -187,24 +204,29 @@ def delete_temporary_files(folder: str) -> None:
             leftovers = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
         for path in leftovers:
             if time.time() - os.lstat(path).st_mtime > TEMPORARY_FILE_SECONDS:
-                os.unlink(path)  # noqa: PTH108
+                os.unlink(path)
     except OSError:
         pass  # leftovers are harmless
 
 
-def make_folder_durably(folder: Path) -> None:
+def make_folder_durably(folder: Path | str) -> None:
     """Create a folder and its parents durably, unless it exists."""
-    if folder.is_dir():
+    if not folder or os.path.isdir(folder):
         return
-    make_folder_durably(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync_folder(folder.parent)
+    parent = os.path.dirname(folder)
+    make_folder_durably(parent)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+    sync_folder(parent)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
     """Make added and removed directory entries durable."""
     try:
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(folder or ".", os.O_RDONLY)
     except OSError:  # unsupported on this system
         return
     try:
@@ -217,3 +239,10 @@ def is_inside(path: Path | str, root: Path | str) -> bool:
     """Return whether a path resolves to a folder or to something inside it."""
     real, folder = os.path.realpath(path), os.path.realpath(root)
     return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
+def is_own_path(path: Path | str, root: Path | str) -> bool:
+    """Return whether a path resolves to something inside a project, but not to data of a project further down."""
+    top = os.path.realpath(root).rstrip("/") + "/"
+    real = os.path.realpath(path)
+    return real.startswith(top) and "/.ralph/" not in real[len(top) :]

@@ -2,7 +2,8 @@
 
 To add a setting, add a field with `setting(...)` to its section. Its type is that of the default, and its environment
 variable is `RALPH_SECTION_NAME`. To rename one, rename the field, for which mypy finds the uses, and keep the old name
-in `aliases=("old_name",)`: files and variables with the old name still work, with a warning.
+in `aliases=("old_name",)`: files and variables with the old name still work, with a warning. One that decides what
+runs, what reaches a program or how work is verified has `needs_trust=True`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class Setting:
     """Further check of a value: returns what it must be, or an empty string if it is valid."""
     aliases: tuple[str, ...] = ()
     """Former names, which files and environment variables may still use."""
+    needs_trust: bool = False
+    """Whether a value from a file counts only after a person has accepted it: it decides which program runs, with what
+    words or variables, how work is verified, or which database is opened."""
 
 
 @record
@@ -104,6 +108,7 @@ else:
 STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
 HATS = ("explorer", "planner", "creator", "critic", "editor")
 PERMISSIONS = ("all", "edit", "read")
+SANDBOXES = ("bubblewrap",)
 
 
 def _expected_variables(names: list[str]) -> str:
@@ -125,12 +130,16 @@ class StoreConfig:
         "",
         "share the project with a team; see docs/postgres.md",
         example='url = "postgresql://ralph@db.example.com/ralph"',
+        needs_trust=True,
     )
-    project: str = setting("", "name or id of the project in that database", example='project = "my-project"')
+    project: str = setting(
+        "", "name or id of the project in that database", example='project = "my-project"', needs_trust=True
+    )
     direct_url: str = setting(
         "",
         "the same database without its connection pooler",
         example='direct_url = "postgresql://ralph@db:5432/ralph"',
+        needs_trust=True,
     )
 
 
@@ -138,14 +147,17 @@ class StoreConfig:
 class ExecutionConfig:
     """Execution, verification and retries of tasks."""
 
-    verify: bool = setting(True, "run the gates before a task counts as done")
+    verify: bool = setting(True, "run the gates before a task counts as done", needs_trust=True)
     max_retries: int = setting(3, "then a person has to run: ralph task reset ID")
     learn: bool = setting(True, "ignored; learning is always on", is_listed=False)
-    gates: tuple[str, ...] = setting((), "shell commands that must all succeed", example='gates = ["make test"]')
+    gates: tuple[str, ...] = setting(
+        (), "shell commands that must all succeed", example='gates = ["make test"]', needs_trust=True
+    )
     protect: tuple[str, ...] = setting(
         ("default",),
         'files that decide what is done; "!glob" for an exception; see docs/gates.md',
         example='protect = ["default", "golden/**", "!docs/Makefile"]',
+        needs_trust=True,
     )
     gate_seconds: float = setting(600.0, "timeout of a gate; 0 means no limit")
     reuse: tuple[str, ...] = setting(
@@ -157,32 +169,59 @@ class ExecutionConfig:
         120.0, "time until the task of a lost worker can be claimed again", minimum=1, maximum=86_400
     )
     stuck_after: int = setting(3, "consecutive failures before the stuck warning")
-    review: bool = setting(False, "true: a read-only agent session checks the work after the gates")
-    review_model: str = setting("", "empty: the strongest of the ladder")
+    review: bool = setting(False, "true: a read-only agent session checks the work after the gates", needs_trust=True)
+    review_model: str = setting("", "empty: the strongest of the ladder", needs_trust=True)
 
 
 @section("agent")
 class AgentConfig:
     """The coding agent, its permissions, and the limits of a session."""
 
-    name: str = setting("command", "or " + ", ".join(name for name in RUNNABLE_AGENTS if name != "command"))
+    name: str = setting(
+        "command", "or " + ", ".join(name for name in RUNNABLE_AGENTS if name != "command"), needs_trust=True
+    )
     command: tuple[str, ...] = setting(
         (),
         "reads the prompt on stdin, answers on stdout",
         example='command = ["my-agent"]',
         is_command=True,
+        needs_trust=True,
     )
-    model: str = setting("", "empty: chosen by the strategy, or by the agent")
-    permissions: str = setting("all", 'of a built-in agent: "all", "edit" (no commands) or "read"', choices=PERMISSIONS)
+    model: str = setting("", "empty: chosen by the strategy, or by the agent", needs_trust=True)
+    permissions: str = setting(
+        "all", 'of a built-in agent: "all", "edit" (no commands) or "read"', choices=PERMISSIONS, needs_trust=True
+    )
     seconds: float = setting(1800.0, "timeout of a session; 0 means no limit")
     idle_seconds: float = setting(600.0, "timeout without output; 0 means no limit")
     output_mb: float = setting(32.0, "maximum output; 0 means no limit")
+    memory_mb: int = setting(0, "maximum memory of all its processes together; 0 means no limit", needs_trust=True)
+    processes: int = setting(0, "maximum number of processes at a time; 0 means no limit", needs_trust=True)
+    max_files_changed: int = setting(
+        0, "a session that changes more needs a person; 0 means no limit", needs_trust=True
+    )
     outage_seconds: float = setting(10.0, "first wait after a provider outage; doubles every time")
     environment: tuple[str, ...] = setting(
         (),
         'more variables for agents and gates; "*" for all',
         example='environment = ["DATABASE_URL", "MYAPP_*"]',
+        needs_trust=True,
         check=_expected_variables,
+    )
+    sandbox: str = setting(
+        "", '"bubblewrap" confines agents and gates; see docs/agents.md', choices=("", *SANDBOXES), needs_trust=True
+    )
+    sandbox_network: bool = setting(True, "false: no network in the sandbox, not even for the model", needs_trust=True)
+    sandbox_read: tuple[str, ...] = setting(
+        (),
+        "more paths it can read, relative to the home directory",
+        example='sandbox_read = ["~/.m2", "/srv/data"]',
+        needs_trust=True,
+    )
+    sandbox_write: tuple[str, ...] = setting(
+        (),
+        "more paths it can write, relative to the home directory",
+        example='sandbox_write = ["~/.gradle"]',
+        needs_trust=True,
     )
 
 
@@ -193,7 +232,9 @@ class ModelsConfig:
     strategy: str = setting(
         "", "fixed, cost-optimized, escalate, plan-then-execute; see docs/strategy.md", choices=("", *STRATEGIES)
     )
-    ladder: tuple[str, ...] = setting(("haiku", "sonnet", "opus"), "from weakest to strongest", is_unique=True)
+    ladder: tuple[str, ...] = setting(
+        ("haiku", "sonnet", "opus"), "from weakest to strongest", is_unique=True, needs_trust=True
+    )
     window: int = setting(20, "recent attempts used to compute success rates", minimum=1)
     prices: dict[str, tuple[float, ...]] = setting(
         {"haiku": (1.0, 5.0), "sonnet": (3.0, 15.0), "opus": (5.0, 25.0)},
@@ -225,6 +266,7 @@ class HatsConfig:
         {},
         "replace the default instructions of a hat",
         example='editor = "Shorten. Change nothing that is tested."',
+        needs_trust=True,
         keys=HATS,
         item="",
     )
@@ -293,6 +335,15 @@ class Config:
     prompt: PromptConfig = PromptConfig()
     memories: MemoriesConfig = MemoriesConfig()
     warnings: tuple[str, ...] = ()
+    brought: dict[str, Any] = {}  # noqa: RUF012 -- never changed
+    """Values from files that need trust, by name, whether or not they are trusted."""
+    untrusted: tuple[str, ...] = ()
+    """Names of those that nobody has accepted. Defaults count instead, and a store elsewhere is not opened."""
+
+    @property
+    def is_store_trusted(self) -> bool:
+        """Return whether the database may be opened."""
+        return not any(name.startswith("store.") for name in self.untrusted)
 
     @property
     def injects_memories(self) -> bool:

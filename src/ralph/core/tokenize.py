@@ -13,6 +13,8 @@ import math
 import re
 from functools import lru_cache
 
+from ralph.core.text import compiled_pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
@@ -47,13 +49,13 @@ FUNCTION_WORDS = frozenset(
 )
 """Words without meaning of their own. Task verbs are not included, because they matter in short texts."""
 
-_NOT_NAME = re.compile(r"[^\w.-]")
-_HOST = re.compile(r"https?://[^\s/]*")
+_NOT_NAME = r"[^\w.-]"
+_HOST = r"https?://[^\s/]*"
 _ASCII_CHUNK = re.compile(r"[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)*")
-_CHUNK = re.compile("(?:[^\\W_]|[\u0900-\u0dff])+(?:[_.][^\\W_]+)*")
+_CHUNK = "(?:[^\\W_]|[\u0900-\u0dff])+(?:[_.][^\\W_]+)*"
 _PART = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\\d+|(?:[^\\W\\d_A-Za-z]|[\u0900-\u0dff])+")
-_ACCENTED = re.compile("[\u00c0-\u052f\u1e00-\u1fff]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_ACCENTED = "[\u00c0-\u052f\u1e00-\u1fff]+"
+_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 _LANGUAGES = (("\u0250", "english"), ("\u0400", "greek"), ("\u0530", "russian"), ("\u0600", ""), ("\u0700", "arabic"))
 """Upper bounds of letter ranges and the stemmer for each; words in other ranges are not stemmed."""
 _UNSTEMMED = _LANGUAGES[-1][0]
@@ -65,11 +67,11 @@ def tokenize(text: str) -> list[str]:
     """Return the stemmed words of a text with repetitions, followed by its compound identifiers as a whole."""
     chunk_pattern = _ASCII_CHUNK
     if not text.isascii():
-        text, chunk_pattern = _normalize(text), _CHUNK
+        text, chunk_pattern = _normalize(text), compiled_pattern(_CHUNK)
     if "<!--" in text:
         text = _without_comments(text)
     if "://" in text:
-        text = _HOST.sub(" ", text)
+        text = compiled_pattern(_HOST).sub(" ", text)
     stems: list[str] = []
     names: list[str] = []
     # Most words repeat, so they are cached; longer chunks would only fill the cache.
@@ -104,7 +106,8 @@ def tokenize_path(path: str) -> list[str]:
     """Return the words of a path: directories once, parts of the file name twice, and the whole name."""
     folders, _, name = path.replace("\\", "/").rpartition("/")
     parts = [word for word in tokenize(name.rpartition(".")[0] or name) if "_" not in word]
-    return [*tokenize(folders.replace("/", " ")), *parts, *parts, _NOT_NAME.sub("_", name.lower())[:MAX_WORD_LENGTH]]
+    whole_name = compiled_pattern(_NOT_NAME).sub("_", name.lower())[:MAX_WORD_LENGTH]
+    return [*tokenize(folders.replace("/", " ")), *parts, *parts, whole_name]
 
 
 def search_terms(text: str, limit: int) -> list[str]:
@@ -132,8 +135,10 @@ def _normalize(text: str) -> str:
     import unicodedata
 
     text = unicodedata.normalize("NFKC", text)[: 2 * len(text)]  # some characters expand to many
-    text = _ACCENTED.sub(lambda run: re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", run[0])), text)
-    return _UNSPACED.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", text)
+    text = compiled_pattern(_ACCENTED).sub(
+        lambda run: re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", run[0])), text
+    )
+    return compiled_pattern(_UNSPACED).sub(lambda run: f" {' '.join(_pairs(run[0]))} ", text)
 
 
 def _pairs(run: str) -> list[str]:

@@ -8,10 +8,11 @@ from itertools import pairwise
 from ralph.core.markdown import blank_code_blocks
 from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.records import record, replace
-from ralph.formats.planned import ReadProblem, quote_excerpt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralph.formats.planned import ReadProblem
+
     Span = tuple[int, int]
     """The first row, and the row after the last."""
     Metadata = tuple[tuple[str, ...], str, list[str]]
@@ -133,14 +134,12 @@ def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> ParsedPa
                 page.entries.append(entry)
                 page.spans.append(span)
             else:
-                page.problems.append(
-                    ReadProblem(line=first + 1, why=f"Skipped entry {quote_excerpt(id)}: it has no text.")
-                )
+                page.problems.append(_problem(first, "Skipped entry {}: it has no text.", id))
                 page.without_text.setdefault(id, (span, entry))
         elif visible[first].startswith("###"):
             if any(is_entry_row(text) for text in visible[first + 1 : last]):
-                why = f"Skipped {quote_excerpt(visible[first])} and the text below it: the heading is not a memory id."
-                page.problems.append(ReadProblem(line=first + 1, why=why))
+                why = "Skipped {} and the text below it: the heading is not a memory id."
+                page.problems.append(_problem(first, why, visible[first]))
         elif (section := KIND_BY_HEADING.get(visible[first].strip("# \t").lower())) and visible[first].startswith("##"):
             kind = section
             page.sections.setdefault(kind, span)
@@ -148,6 +147,12 @@ def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> ParsedPa
         for entry in page.entries:
             page.without_text.pop(entry.id, None)
     return page
+
+
+def _problem(row: int, why: str, excerpt: str) -> ReadProblem:
+    from ralph.formats.planned import ReadProblem, quote_excerpt  # few files have problems
+
+    return ReadProblem(line=row + 1, why=why.format(quote_excerpt(excerpt)))
 
 
 def _content(rows: list[str]) -> tuple[str, tuple[str, ...], str]:

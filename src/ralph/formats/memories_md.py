@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.records import Memory
-from ralph.formats.imported import InvalidEntryError, imported_memory, parse_id, parse_tags, parse_timestamp
 from ralph.formats.memories_document import (
     BYTE_ORDER_MARK,
     DATE,
@@ -21,12 +19,12 @@ from ralph.formats.memories_document import (
     parse_metadata,
     parse_page,
 )
-from ralph.formats.planned import ReadProblem, quote_excerpt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from ralph.core.records import Memory
     from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
     from ralph.formats.memories_document import ParsedPage, Span
@@ -107,6 +105,9 @@ def has_section(memory: Memory) -> bool:
 
 def read_memories_md(text: str, at: str) -> Reading:
     """Return the memories and the problems of a file; both sides of a git conflict are included."""
+    from ralph.formats.imported import InvalidEntryError, imported_memory, parse_id, parse_tags, parse_timestamp
+    from ralph.formats.planned import ReadProblem, quote_excerpt
+
     document = parse_document(text)
     memories: list[Memory] = []
     problems = list(document.problems)

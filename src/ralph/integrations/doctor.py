@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 
 from ralph.core.config import STORE_VARIABLE, TOML_NAME, load_config
-from ralph.core.errors import ConfigError, RalphError
+from ralph.core.errors import ConfigError, NotTrustedError, RalphError
 from ralph.core.records import record, replace, timestamp
-from ralph.store.url import get_password
-from ralph.workspace import open_own_store
+from ralph.core.store_url import get_password
+from ralph.core.trust_record import TRUST_VARIABLE
+from ralph.workspace import open_own_store, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Finding:
 
 def diagnose(root: Path) -> list[Finding]:
     """Return the findings about a project, the database first."""
+    if refused := list(_refused_store(root)):
+        return [*refused, *_settings(root)]
     store: Store | None = None
     is_shared = _is_on_server(root)
     findings = [] if is_shared else list(_file(root))  # before it is opened, which may migrate it
@@ -60,12 +63,38 @@ def diagnose(root: Path) -> list[Finding]:
         findings += [_unreachable(error)] if is_shared else ()
     try:
         return [
-            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
-            *(*_memories_file(root, store), *_knowledge_files(root, store), *_hooks(root, store)),
+            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
+            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
+            *(*_hooks(root, store), *_trust(root, store)),
         ]
     finally:
         if store:
             store.close()
+
+
+def _refused_store(root: Path) -> Iterator[Finding]:
+    """Report a database that must not be opened."""
+    try:
+        store_url(root, load_config(root))
+    except NotTrustedError as error:
+        yield Finding(about="trust", is_fine=False, says=str(error), mend="ralph trust")
+    except RalphError as error:
+        if error.code == "database-tracked":
+            yield Finding(about="database", is_fine=False, says=str(error), mend="stop tracking it, or delete it")
+
+
+def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Report what the directory brings that nobody has accepted."""
+    from ralph.formats.sync import are_files_held
+
+    try:
+        config = load_config(root)
+        is_held = store is not None and config.memories.files and are_files_held(store, root)
+    except RalphError:
+        return  # reported with the settings or the database
+    if unused := [*config.untrusted, *["the memory files"] * is_held]:
+        says = f"this directory is not trusted; not used: {', '.join(unused)}"
+        yield Finding(about="trust", is_fine=False, says=says, mend="review it with: ralph trust")
 
 
 def _is_on_server(root: Path) -> bool:
@@ -232,7 +261,8 @@ def _count_since(store: Store, moment: str) -> tuple[str, int, int]:
 
 def _settings(root: Path) -> Iterator[Finding]:
     try:
-        warnings = load_config(root).warnings
+        # What is not trusted is a finding of its own.
+        warnings = load_config(root, {**os.environ, TRUST_VARIABLE: "1"}).warnings
     except RalphError as error:
         yield Finding(about="settings", is_fine=False, says=str(error), mend="correct the file")
         return
@@ -244,6 +274,29 @@ def _settings(root: Path) -> Iterator[Finding]:
         yield Finding(about="settings", is_fine=False, says=says, mend=mend)
     elif not warnings:
         yield Finding(about="settings", is_fine=True, says="valid")
+
+
+def _sandbox(root: Path) -> Iterator[Finding]:
+    """Check whether the sandbox of agents works here."""
+    from ralph.agents.supervisor.sandbox import check_sandbox, sandbox_problem
+
+    try:
+        config = load_config(root).agent
+    except RalphError:
+        return  # reported by the check of the settings
+    if not config.sandbox:
+        problem = sandbox_problem()
+        says = f"off; {problem}" if problem else 'off; to confine agents: sandbox = "bubblewrap" under [agent]'
+        yield Finding(about="sandbox", is_fine=True, says=says)
+        return
+    try:
+        check_sandbox(config, root)
+    except RalphError as error:
+        mend = "install or allow bubblewrap; until then ralph run refuses to start"
+        yield Finding(about="sandbox", is_fine=False, says=str(error).removesuffix("."), mend=mend)
+    else:
+        network = "with" if config.sandbox_network else "without"
+        yield Finding(about="sandbox", is_fine=True, says=f"bubblewrap works; agents run {network} network")
 
 
 def _configured_urls(root: Path) -> list[str]:
@@ -308,12 +361,12 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
         yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS_FIX, waits=waits)
 
 
-def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
+def _memories_file(root: Path) -> Iterator[Finding]:
     from ralph.formats.memories_document import parse_document
     from ralph.formats.sync.disk import memories_path, read_text_bytes
     from ralph.formats.sync.problems import check_memories_file
 
-    problems = list(check_memories_file(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_memories_file(root))
     for one in problems:
         yield Finding(about="memories", is_fine=False, says=one.message, mend=one.fix)
     name = memories_path(root)
@@ -326,22 +379,31 @@ def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
     yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")
 
 
-def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
+def _knowledge_files(root: Path) -> Iterator[Finding]:
     from ralph.formats.sync.disk import KNOWLEDGE_DIR
     from ralph.formats.sync.problems import check_knowledge_files
 
-    problems = list(check_knowledge_files(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_knowledge_files(root))
     for one in problems:
         yield Finding(about="knowledge", is_fine=False, says=one.message, mend=one.fix)
     read = len(list((root / KNOWLEDGE_DIR).glob("*.md"))) - sum(bool(one.file) for one in problems)
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE_DIR}")
 
 
-def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> dict[str, bool]:
-    """Return the ids of memories of some kinds that were written to files; empty if unknown."""
-    try:
-        from ralph.formats.sync import synced_memory_ids
+def _held_entries(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Sync the files, and report entries whose file went back to an older version."""
+    from ralph.memory.files import MemoryFiles
 
-        return {} if store is None or not load_config(root).memories.files else synced_memory_ids(store, kinds)
+    if store is None:
+        return
+    try:
+        files = MemoryFiles(store, root, load_config(root))
+        files.sync()
+        held = files.held()
     except RalphError:
-        return {}
+        return  # reported by the checks of the database and the settings
+    if held:
+        names = " and ".join(dict.fromkeys("knowledge" if "/knowledge/" in path else path for path, _ in held))
+        says = f"{_count(len(held), 'memory', 'memories')} missing from or older in {names}; Ralph kept them"
+        mend = "write the files again with ralph memory files restore, or accept them with ralph memory files accept"
+        yield Finding(about="files", is_fine=False, says=says, mend=mend)

@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import suppress
 
-from ralph.core.actor import actor_from_environment
+from ralph.core.actor import AGENT, current_actor
 from ralph.core.agents import CONNECTABLE_AGENTS
 from ralph.core.errors import ProjectNotFoundError, RalphError
 from ralph.core.records import record
@@ -283,9 +283,8 @@ def _handle(event: HookEvent, response: _Response) -> None:
     """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
-    actor = actor_from_environment(os.environ, is_agent=True)
-    with Project.open(_root(event.directories), actor=actor, require_trust=True) as project:
-        if actor.is_loop_session:
+    with Project.open(_root(event.directories), actor=AGENT) as project:
+        if project.actor.is_loop_session:
             _restore_context(project, event, response)
             return
         with project.synced():
@@ -474,7 +473,7 @@ def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_err
     """Return the statements of a session that are not stored yet."""
     from ralph.memory.sessions import parse_statements
 
-    if actor_from_environment(os.environ).is_loop_session:
+    if current_actor().is_loop_session:
         return []  # The loop reads the output of its own sessions.
     if response.message is not None:
         text = response.message

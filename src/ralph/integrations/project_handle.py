@@ -10,6 +10,7 @@ import os
 from ralph.core.actor import PERSON
 from ralph.core.config import TOML_NAME, YAML_NAMES
 from ralph.core.errors import StoreError, SystemResourceError
+from ralph.core.trust_record import trust_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class ProjectHandle:
     def __init__(self, directory: str, actor: Actor = PERSON, background: BackgroundSync | None = None) -> None:
         """`background` syncs the memory files of a large project instead of each call."""
         self._directory = directory
-        self._actor = actor
+        self.actor = actor
         self._background = background
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
@@ -46,7 +47,7 @@ class ProjectHandle:
             if self._project is None:
                 from ralph.project import Project
 
-                self._project = Project.open(self._directory, actor=self._actor)
+                self._project = Project.open(self._directory, actor=self.actor)
                 self._settings = _stamps(self._project)
             self._leave_files_to_background(self._project)
             with self._project.synced() as project:
@@ -82,8 +83,9 @@ class ProjectHandle:
 
 
 def _stamps(project: Project) -> tuple[float, ...]:
-    """Return values that change when the configuration is edited or the database file is replaced."""
-    settings = tuple(_stat(f"{project.directory}/{name}", "st_mtime") for name in (TOML_NAME, *YAML_NAMES))
+    """Return values that change when the configuration is edited or trusted, or the database file is replaced."""
+    files = [*(f"{project.directory}/{name}" for name in (TOML_NAME, *YAML_NAMES)), trust_path(project.directory)]
+    settings = tuple(_stat(path, "st_mtime") for path in files)
     database = project.store.database
     return settings if database.is_server else (*settings, _stat(database.display_url, "st_ino"))
 

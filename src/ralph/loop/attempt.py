@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, SessionOptions
+from ralph.agents.supervisor.sandbox import sandbox_of
 from ralph.core.config import TOML_NAME
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
@@ -317,6 +318,9 @@ class AttemptRunner:
                 seconds=seconds,
                 idle_seconds=agent.idle_seconds or NO_LIMIT,
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
+                memory_bytes=agent.memory_mb * 1024 * 1024,
+                processes=agent.processes,
+                sandbox=sandbox_of(agent, self._context.root, agent=agent.name, is_read_only=read_only),
             ),
             environment=session_variables(self._config, self._task.id, self._attempt, read_only=read_only),
             should_stop=self._should_stop,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ralph.core.config import STORE_VARIABLE
 from ralph.core.environment import allowed_environment, matches_pattern, withheld_variables
-from ralph.store.url import get_password, is_postgres, strip_password
+from ralph.core.store_url import get_password, is_postgres, strip_password
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,6 +8,7 @@ from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralph.core.actor import Actor
     from ralph.core.records import Feature, Task, TaskStatus
     from ralph.store import Store
 
@@ -31,11 +32,13 @@ class FeatureCounts:
 class FeatureService:
     """The features of one opened project."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, actor: Actor) -> None:
         self._store = store
+        self._actor = actor
 
     def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
         """Add a feature whose spec and plan go into the prompts of its tasks."""
+        self._actor.require("feature.add")
         name = one_line(sanitize(name))
         if not name:
             raise UsageError("A feature needs a name.", code="empty-name")
@@ -52,6 +55,7 @@ class FeatureService:
 
     def delete(self, id_or_name: str) -> Feature:
         """Delete a feature; its tasks stay."""
+        self._actor.require("feature.delete")
         feature = self._store.features.get(id_or_name)
         self._store.features.delete(feature.id)
         return feature

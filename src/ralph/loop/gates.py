@@ -7,7 +7,6 @@ import shutil
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ralph.agents import Limits
 from ralph.agents.supervisor.process import run_program
 from ralph.core.records import GateResult, SessionEnding, VerificationResult
 from ralph.core.redaction import redact
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from ralph.agents import Limits
     from ralph.agents.supervisor.process import ProcessResult
 
 REDACTED_OUTPUT_CHARACTERS = 200_000
@@ -56,7 +56,7 @@ def has_pipefail() -> bool:
 def run_gates(
     gates: Sequence[str],
     directory: Path,
-    seconds: float,
+    limits: Limits,
     environment: Mapping[str, str],
     should_stop: Callable[[], bool],
     on_gate: Callable[[str, GateResult | None], None],
@@ -68,7 +68,7 @@ def run_gates(
     results: list[GateResult] = []
     for gate in gates:
         on_gate(gate, None)
-        results.append(_run_gate(gate, directory, seconds, environment, should_stop))
+        results.append(_run_gate(gate, directory, limits, environment, should_stop))
         on_gate(gate, results[-1])
         if not results[-1].passed:
             break
@@ -76,7 +76,11 @@ def run_gates(
 
 
 def _run_gate(
-    gate: str, directory: Path, seconds: float, environment: Mapping[str, str], should_stop: Callable[[], bool]
+    gate: str,
+    directory: Path,
+    limits: Limits,
+    environment: Mapping[str, str],
+    should_stop: Callable[[], bool],
 ) -> GateResult:
     if not directory.is_dir():
         return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} no longer exists")
@@ -87,7 +91,7 @@ def _run_gate(
             stdin="",
             directory=directory,
             environment={name: value for name, value in environment.items() if name not in _STARTUP_VARIABLES},
-            limits=Limits(seconds=seconds, idle_seconds=seconds + 1),
+            limits=limits,
             should_stop=should_stop,
             merge_stderr=True,
         )
@@ -103,7 +107,7 @@ def _run_gate(
         # Redact before cutting: half a key is not recognized as one.
         output=redact(ended.text[-REDACTED_OUTPUT_CHARACTERS:])[-STORED_OUTPUT_CHARACTERS:],
         seconds=ended.seconds,
-        detail="" if passed else _failure_detail(ended, seconds),
+        detail="" if passed else _failure_detail(ended, limits.seconds),
         timed_out=ended.ending is SessionEnding.TIMED_OUT,
     )
 
@@ -111,4 +115,5 @@ def _run_gate(
 def _failure_detail(ended: ProcessResult, seconds: float) -> str:
     if ended.ending is SessionEnding.TIMED_OUT:
         return f"timed out after {seconds:.4g} s"
-    return f"exited with {ended.exit_code}" if ended.exit_code and ended.exit_code > 0 else ended.detail
+    has_exited = ended.ending is SessionEnding.CRASHED and ended.exit_code and ended.exit_code > 0
+    return f"exited with {ended.exit_code}" if has_exited else ended.detail

@@ -33,12 +33,22 @@ SHUTDOWN_SECONDS = 1.0
 class DatabaseMonitor:
     """Background thread that checks the database file and backs it up daily."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None], stop: Callable[[], None]) -> None:
-        """`warn` is called with messages for a person, `stop` when nothing more should be written."""
+    def __init__(
+        self,
+        store: Store,
+        warn: Callable[[str], None],
+        stop: Callable[[], None],
+        is_terminated: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`warn` is called with messages for a person, `stop` when nothing more should be written.
+
+        `is_terminated` says whether the run has to end soon, without a backup.
+        """
         self._path = "" if store.is_shared else store.database.display_url
         self._created_at = "" if store.is_shared else store.projects.get(store.project_id).created_at
         self._warn = warn
         self._stop = stop
+        self._is_terminated = is_terminated
         self._reported: set[str] = set()
         self._was_unreadable = False
         self._ended = threading.Event()
@@ -53,7 +63,7 @@ class DatabaseMonitor:
         self._ended.set()
         if self._path:
             self._thread.join(SHUTDOWN_SECONDS)
-            if kind is None and not self._thread.is_alive():
+            if kind is None and not self._thread.is_alive() and not self._is_terminated():
                 self._back_up()  # a short run ends before the first check
 
     def _check_periodically(self) -> None:

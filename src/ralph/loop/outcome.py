@@ -50,6 +50,8 @@ _ENDINGS = {
     SessionEnding.TIMED_OUT: (AttemptOutcome.ERROR, ErrorType.TIMEOUT, "timeout"),
     SessionEnding.WENT_SILENT: (AttemptOutcome.ERROR, ErrorType.TIMEOUT, "timeout"),
     SessionEnding.FLOODED: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "output_flood"),
+    SessionEnding.OUT_OF_MEMORY: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "memory_limit"),
+    SessionEnding.TOO_MANY_PROCESSES: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "process_limit"),
     SessionEnding.REFUSED: (AttemptOutcome.FAILED, ErrorType.UNKNOWN, "refusal"),
     SessionEnding.OUT_OF_TURNS: (AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "out_of_turns"),
     SessionEnding.MODEL_FAILED: (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "model_failed"),
@@ -82,6 +84,8 @@ class MergeProblem:
     files: tuple[str, ...] = ()
     waits_for_person: bool = False
     """Whether another attempt would not help."""
+    category: str = ""
+    """Category of the failure report, if the work was not even tried to be merged."""
 
 
 @record
@@ -160,6 +164,8 @@ def judge_attempt(
         return AttemptJudgment(outcome=outcome, reason=reason, error_type=error_type, category=category)
     if task_id in sigils.done_ids and not verdict.passed:
         return _failed_verification(verdict)
+    if merge_problem and merge_problem.category:
+        return _not_merged(merge_problem)
     is_done = task_id in sigils.done_ids and (move is None or move.kind is MoveKind.DONE)
     if sigils.subtasks and may_split and not is_done:
         return _split(sigils.subtasks, move if plans else None)
@@ -215,7 +221,7 @@ def _not_merged(merge_problem: MergeProblem) -> AttemptJudgment:
         outcome=AttemptOutcome.RETRIED,
         reason=one_line(merge_problem.reason.partition("\n")[0], 200),
         error_type=ErrorType.TOOL_ERROR,
-        category="not_merged" if merge_problem.waits_for_person else "merge_conflict",
+        category=merge_problem.category or "not_merged" if merge_problem.waits_for_person else "merge_conflict",
         details=merge_problem.reason,
     )
 

@@ -15,6 +15,7 @@ from ralph.loop.git.branches import TaskBranches
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
 from ralph.loop.options import RunEnding, RunSummary
+from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
 from ralph.loop.strategy import NO_MODEL_REASON, candidate_models
 from ralph.loop.worker import Worker
@@ -148,7 +149,10 @@ class Loop:
             context.stop_reason = context.stop_reason or RunEnding.DAMAGED
 
         return DatabaseMonitor(
-            self._store, lambda message: context.emit(progress_event("warning", message=message)), stop
+            self._store,
+            lambda message: context.emit(progress_event("warning", message=message)),
+            stop,
+            lambda: context.interrupts.is_terminated,
         )
 
     def _open_branches(self) -> TaskBranches | None:
@@ -158,8 +162,11 @@ class Loop:
 
     def _start(self) -> Run:
         if self._resumed_run:
-            return self._store.runs.resume(self._resumed_run.id, self._stored_options)
-        return self._store.runs.start(self._agent.name, self._stored_options)
+            run = self._store.runs.resume(self._resumed_run.id, self._stored_options)
+        else:
+            run = self._store.runs.start(self._agent.name, self._stored_options)
+        save_own_options(self._directory, run.id, self._stored_options)
+        return run
 
     def _used_before(self) -> ResourceUsage | None:
         """Return what a resumed run has used so far."""
@@ -302,6 +309,9 @@ class Loop:
         counts = learn_from_histories(self._store, history, change, review=self._config.memories.review)
         if counts.extracted:
             context.emit(progress_event("extracted", **record_fields(counts)))
+        if context.interrupts.is_terminated:  # the next run does the rest
+            context.sync_memories(self._store)
+            return
         superseded = consolidate_memories(self._store) + retire_memories(self._store)
         if superseded:
             context.emit(progress_event("consolidated", superseded=superseded))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from ralph.core.config import apply_flags
-from ralph.core.errors import UsageError
+from ralph.core.errors import NotTrustedError, UsageError
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import record
+from ralph.core.records import record, replace
 from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_stored_options, stored_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
     from ralph.loop.options import RunSummary
@@ -48,10 +50,11 @@ class RunUpdate:
 class RunService:
     """The runs of one opened project."""
 
-    def __init__(self, store: Store, config: Config, root: str) -> None:
+    def __init__(self, store: Store, config: Config, root: str, actor: Actor) -> None:
         self._store = store
         self._config = config
         self._root = root
+        self._actor = actor
 
     @cached_property
     def _stats(self) -> Stats:
@@ -75,10 +78,14 @@ class RunService:
         from pathlib import Path
 
         from ralph.agents import open_agent
+        from ralph.agents.supervisor.process import named_as_loop
+        from ralph.agents.supervisor.sandbox import check_sandbox
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
 
+        self._actor.require("run.start")
+        self._require_trust()
         options = options or RunOptions()
         if options.only:
             self._store.tasks.get(options.only)
@@ -96,7 +103,8 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder:
+        check_sandbox(config.agent, directory)
+        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,
                 agent=agent,
@@ -108,6 +116,18 @@ class RunService:
                 resumed_run=resumed,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
+
+    def _require_trust(self) -> None:
+        """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
+        if self._config.untrusted:
+            raise NotTrustedError(
+                f"{self._root} sets {', '.join(self._config.untrusted)}, and is not trusted. Nothing was run."
+                " Review it with: ralph trust. In scripts: ralph --trust run"
+            )
+        from ralph.core.trust_record import accept_settings, trusts_everything
+
+        if self._config.brought and trusts_everything(self._root, os.environ):
+            accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
@@ -177,17 +197,30 @@ class RunService:
     def _resumed_options(self, options: RunOptions, run: Run) -> RunOptions:
         """Return the options completed by those the run was started with.
 
-        What other machines can write must not decide which programs run on this one.
+        What to run and how to verify it comes from the command line, trusted settings, or what was recorded on this
+        machine when the run started. A database may have been written by others.
         """
-        merged = merge_stored_options(options, run.options)
-        gates = merged.gates if merged.verify else options.gates
-        if self._store.is_shared and (merged.program, gates) != (options.program, options.gates):
+        from ralph.loop.own_options import own_options
+
+        own = own_options(self._root, run.id)
+        if own is not None:
+            return merge_stored_options(options, own)
+        merged = replace(merge_stored_options(options, run.options), verify=options.verify)
+        if self._what_runs(merged) != self._what_runs(options):
             raise UsageError(
-                f"{run.id} was started with a program or gates of its own, which are not taken from a shared database:"
-                " repeat them, as in ralph run --resume --gate COMMAND -- PROGRAM.",
-                code="shared-run-options",
+                f"{run.id} was started with an agent, a program, a model or gates of its own, and not from here."
+                " These are not taken from a database: repeat them, as in"
+                " ralph run --resume --gate COMMAND -- PROGRAM.",
+                code="run-options-needed",
             )
         return merged
+
+    def _what_runs(self, options: RunOptions) -> tuple[object, ...]:
+        """Return the agent with its program, the model and the gates of a run with these options."""
+        config = apply_flags(
+            self._config, agent=options.agent, program=options.program, gates=options.gates, verify=options.verify
+        )
+        return config.agent, options.model, config.execution.verify and config.execution.gates
 
     def _is_active(self, run: Run) -> bool:
         """Return whether a worker is busy with a run or waits for tasks in it."""

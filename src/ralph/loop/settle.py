@@ -42,7 +42,10 @@ MISSING_SIGIL_REASON = (
     "The session ended without a task-done or task-failed sigil. Its work may be complete:"
     " check what is there, finish it, and end with the sigil."
 )
-INCONCLUSIVE_ENDINGS = (SessionEnding.CRASHED, SessionEnding.FLOODED, SessionEnding.REFUSED, SessionEnding.MODEL_FAILED)
+INCONCLUSIVE_ENDINGS = (
+    *(SessionEnding.CRASHED, SessionEnding.FLOODED, SessionEnding.OUT_OF_MEMORY, SessionEnding.TOO_MANY_PROCESSES),
+    *(SessionEnding.REFUSED, SessionEnding.MODEL_FAILED),
+)
 """Endings that say nothing about the memories that were shown."""
 
 

@@ -150,6 +150,7 @@ class TaskService:
 
         With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
         """
+        self._actor.require("task.add")
         return self._tasks.add(
             TaskDraft(
                 id=_check_id(id) if id else None,
@@ -180,7 +181,7 @@ class TaskService:
 
         `needs` replaces all tasks it depends on, `allow` all globs of protected files that it may change.
         """
-        is_rewritten = self._actor.is_agent and (title is not None or body is not None)
+        self._actor.require("task.update")
         return self._tasks.update(
             id,
             title=_clean_title(title) if title is not None else None,
@@ -190,7 +191,6 @@ class TaskService:
             feature_id=self._feature_id(feature) if feature else feature,
             needs=needs,
             allow=None if allow is None else self._checked_allow(allow),
-            written_by=self._actor.kind if is_rewritten else None,
         )
 
     def approve(self, id: str, digest: str = "") -> Task:
@@ -198,7 +198,7 @@ class TaskService:
 
         `digest` is that of the change that was shown; without it, the latest is accepted.
         """
-        self._actor.require_person("approve changes to protected files")
+        self._actor.require("task.approve")
         held = self._store.held_changes.latest(id)
         self._tasks.get(id)
         if held is None or held.approved_at or (digest and held.digest != digest):
@@ -212,11 +212,12 @@ class TaskService:
     def _checked_allow(self, allow: Sequence[str]) -> tuple[str, ...]:
         globs = tuple(dict.fromkeys(filter(None, (sanitize(item).strip() for item in allow))))
         if globs:
-            self._actor.require_person("decide which protected files a task may change")
+            self._actor.require("task.allow")
         return globs
 
     def change_needs(self, id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Task:
         """Add and remove dependencies of a task; return the task."""
+        self._actor.require("task.needs")
         if add or remove:
             with self._store.transaction():
                 self._tasks.graph.remove_dependencies(id, remove)
@@ -225,11 +226,7 @@ class TaskService:
 
     def done(self, id: str) -> Task:
         """Mark a task as done."""
-        if self._actor.is_loop_session:
-            raise UsageError(
-                f"A session of the loop cannot mark {id} as done: the loop does, once the gates pass.",
-                code="loop-session",
-            )
+        self._actor.require("task.done")
         if self._actor.is_agent and self._tasks.claims.claimed():
             # It may be an agent of that run that connected through a server somebody else started.
             raise UsageError(
@@ -239,20 +236,22 @@ class TaskService:
 
     def fail(self, id: str, reason: str = "") -> Task:
         """Mark a task as failed for good."""
+        self._actor.require("task.fail")
         return self._move(id, TaskStatus.FAILED, _UNDECIDED, reason)
 
     def block(self, id: str, reason: str = "") -> Task:
         """Hold a task back until somebody resets it."""
+        self._actor.require("task.block")
         return self._move(id, TaskStatus.BLOCKED, _UNDECIDED, reason)
 
     def reset(self, *ids: str) -> list[Task]:
         """Put tasks back to pending with all their retries, all or none; workers lose their claims."""
+        self._actor.require("task.reset")
         with self._store.transaction():
             return [self._move(id, TaskStatus.PENDING, tuple(TaskStatus), "") for id in ids]
 
     def _move(self, id: str, status: TaskStatus, allowed: Iterable[TaskStatus], reason: str) -> Task:
         reason = sanitize(reason)
-        self._reject_own_task(id)
         with self._store.transaction():
             task = self._tasks.set_status(id, status, allowed, reason)
             message = f"Set to {status} by hand" + (f": {reason}" if reason else ".")
@@ -261,11 +260,12 @@ class TaskService:
 
     def delete(self, id: str) -> list[str]:
         """Delete a task with its parts and attempts; return their ids. What was learned stays."""
-        self._reject_own_task(id)
+        self._actor.require("task.delete")
         return self._tasks.delete(id)
 
     def log(self, id: str, message: str) -> None:
         """Add a line to the log of a task."""
+        self._actor.require("task.log")
         text = sanitize(message)
         if not text:
             raise UsageError("The log message is empty.", code="empty-message")
@@ -275,6 +275,7 @@ class TaskService:
         """Add the tasks of a file; tasks that already exist stay as they are."""
         from ralph.loop.import_tasks import import_tasks
 
+        self._actor.require("task.import")
         return import_tasks(self._store, text, name, self._actor.kind)
 
     def report_failure(
@@ -287,11 +288,7 @@ class TaskService:
         from ralph.core.records import FailureReportSigil
         from ralph.loop.report_failure import record_failure
 
-        if self._actor.is_loop_session:
-            raise UsageError(
-                f"A session of the loop cannot report a failure of {id}: write a <failure-report> in the answer.",
-                code="loop-session",
-            )
+        self._actor.require("task.report-failure")
         report = FailureReportSigil(
             tried=_required(tried, "what was tried"),
             why=_required(why, "why it failed"),
@@ -305,13 +302,6 @@ class TaskService:
 
     def _feature_id(self, feature: str | None) -> str | None:
         return self._store.features.get(feature).id if feature else None
-
-    def _reject_own_task(self, id: str) -> None:
-        """Raise if an agent tries to settle its own task by command, which the gates would not see."""
-        if self._actor.is_loop_session and self._actor.task_id == id:
-            raise UsageError(
-                f"{id} is this session's own task: end it with the task-done or task-failed sigil.", code="own-task"
-            )
 
     def list(
         self,

@@ -9,6 +9,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ralph.agents import Limits
+from ralph.agents.supervisor.sandbox import sandbox_of
 from ralph.core.errors import WorktreeError
 from ralph.core.records import VerificationResult, record, replace
 from ralph.formats.sigils import parse_sigils
@@ -97,6 +99,8 @@ class WorkVerifier:
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify finished work; that of the last hat is merged if the task has its own branch."""
         is_last = move.kind is MoveKind.DONE
+        if problem := self._too_many_files(reply):
+            return VerificationResult(), problem
         if is_last and self.worktree:
             return self._verify_and_merge(self.worktree, reply, sigils)
         if not is_last and not hats.changes_files(self._attempt.hat):
@@ -150,7 +154,7 @@ class WorkVerifier:
             verdict = run_gates(
                 execution.gates if execution.verify else (),
                 work.directory,
-                execution.gate_seconds or NO_LIMIT,
+                self._gate_limits(),
                 environment,
                 self._should_stop,
                 lambda command, result: self._emit(progress.gate_event(command, result)),
@@ -160,6 +164,24 @@ class WorkVerifier:
             if not gate.passed:
                 self._context.warn_missing_variables(f"{gate.command}\n{gate.output}", environment, self._emit)
         return verdict
+
+    def _too_many_files(self, reply: AgentReply) -> MergeProblem | None:
+        """Return why work that changed too many files has to be looked at by a person."""
+        most, changed = self._config.agent.max_files_changed, len(reply.files or ())
+        if not most or changed <= most:
+            return None
+        reason = f"the session changed {changed:,} files, more than max_files_changed = {most}"
+        return MergeProblem(reason=reason, waits_for_person=True, category="too_many_files")
+
+    def _gate_limits(self) -> Limits:
+        agent, seconds = self._config.agent, self._config.execution.gate_seconds or NO_LIMIT
+        return Limits(
+            seconds=seconds,
+            idle_seconds=seconds + 1,
+            memory_bytes=agent.memory_mb * 1024 * 1024,
+            processes=agent.processes,
+            sandbox=sandbox_of(agent, self._context.root),
+        )
 
     def _review(
         self, work: JudgedWork, verdict: VerificationResult, reply: AgentReply, sigils: Sigils

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 
-from ralph.core.errors import RalphError, StoreNotWritableError
+from ralph.core.actor import PERSON
+from ralph.core.errors import NotTrustedError, RalphError, StoreNotWritableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
+    from ralph.formats.sync import SyncResult
+    from ralph.formats.sync.three_way import FileChoice
     from ralph.store import Store
 
 NOT_WRITTEN = "A memory file could not be written. Nothing is lost: it will be written as soon as that is possible."
@@ -19,29 +23,35 @@ NOT_WRITTEN = "A memory file could not be written. Nothing is lost: it will be w
 class MemoryFiles:
     """Syncs `.agent/memories.md` and `.ralph/knowledge/` of one working copy with its store."""
 
-    def __init__(self, store: Store, root: Path | str, config: Config) -> None:
+    def __init__(self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON) -> None:
         self._store = store
         self._root = root
         self._config = config
+        self._actor = actor
         self.is_paused = False
         """Whether syncing is left to somebody else, such as a background thread."""
         self.problems: list[str] = []
         """What is wrong with the files, one sentence each."""
+        self._held_problem = ""
+        """The problem that files went back to an older version, as it was last found."""
         self.is_unwritten = False
         """Whether a file could not be written; the next sync tries again."""
         self._checked: tuple[object, list[str]] | None = None
         """Problems found by `check`, with the version of the files and memories they were found in."""
 
-    def sync(self) -> None:
-        """Import changes people made to the files, and memories shared by other projects; then update the files."""
+    def sync(self, *, only_edits: bool = False) -> None:
+        """Import changes people made to the files, and memories shared by other projects; then update the files.
+
+        With `only_edits`, files that nobody has changed are left as they are.
+        """
         if self.is_paused:
             return
         try:
-            self._sync()
+            self._sync(only_edits)
         except StoreNotWritableError as error:  # reading still works, and the files are written later
             self._add_problem(str(error))
 
-    def _sync(self) -> None:
+    def _sync(self, only_edits: bool) -> None:
         if self._config.memories.shared:
             from ralph.store.shared import SharedMemories
 
@@ -52,10 +62,32 @@ class MemoryFiles:
         if self._config.memories.files:
             from ralph.formats.sync import sync
 
-            outcome = sync(self._store, self._root)
-            for problem in outcome.problems:
-                self._add_problem(problem)
-            self.is_unwritten = outcome.has_unwritten
+            self._record(sync(self._store, self._root, only_edits=only_edits))
+
+    def _record(self, outcome: SyncResult) -> None:
+        self.problems = [problem for problem in self.problems if problem != self._held_problem]
+        self._held_problem = outcome.problems[-1] if outcome.held_count else ""
+        for problem in outcome.problems:
+            self._add_problem(problem)
+        self.is_unwritten = outcome.has_unwritten
+
+    def held(self) -> list[tuple[str, str]]:
+        """Return path and memory id of the entries whose file went back to an older version."""
+        if not self._config.memories.files:
+            return []
+        from ralph.formats.sync import held_memory_ids
+
+        return held_memory_ids(self._store, self._root)
+
+    def resolve_held(self, choice: FileChoice) -> SyncResult:
+        """Write the held entries to the files again, or accept what the files say."""
+        self._actor.require("memory.files")
+        from ralph.formats.sync import sync
+
+        outcome = sync(self._store, self._root, choice)
+        self.problems.clear()
+        self._record(outcome)
+        return outcome
 
     def _add_problem(self, problem: str) -> None:
         if problem not in self.problems:
@@ -67,35 +99,34 @@ class MemoryFiles:
             return
         from pathlib import Path
 
-        from ralph.formats.sync import files_fingerprint, has_unwritten_files, problems
+        from ralph.formats.sync import files_fingerprint, has_unwritten_files, held_problems, problems
 
         self.sync()
         version = self._store.memories.history.last_event_seq(), files_fingerprint(self._store, self._root)
         if self._checked is None or self._checked[0] != version:
             root = Path(self._root)
-            found = [
-                *problems.check_memories_file(root, self._synced_ids),
-                *problems.check_knowledge_files(root, self._synced_ids),
-            ]
-            self._checked = version, [f"{one.message}: {one.fix}." for one in found]
+            found = [*problems.check_memories_file(root), *problems.check_knowledge_files(root)]
+            lines = [f"{one.message}: {one.fix}." for one in found]
+            self._checked = version, [*lines, *held_problems(len(self.held()))]
         self.is_unwritten = has_unwritten_files(self._store, self._root)
         self.problems = [*self._checked[1], *[NOT_WRITTEN] * (self.is_unwritten and not self._checked[1])]
-
-    def _synced_ids(self, kinds: tuple[str, ...]) -> dict[str, bool]:
-        from ralph.formats.sync import synced_memory_ids
-
-        return synced_memory_ids(self._store, kinds)
 
     def create(self, *, force: bool = False) -> str:
         """Create the markdown file from its template and what is known; return its path."""
         from pathlib import Path
 
         from ralph.core.files import write_atomically
+        from ralph.core.trust_record import are_files_trusted
         from ralph.formats.memories_md import MEMORIES_TEMPLATE
+        from ralph.formats.sync import UNTRUSTED_FILES
         from ralph.formats.sync.disk import UnusableFileError, check_inside_project, memories_path, read_bytes
         from ralph.formats.sync.location import working_copy_id
         from ralph.store.sync_state import SyncState
 
+        if force:
+            self._actor.require("memory.init")
+        if are_files_trusted(self._root) is False:
+            raise NotTrustedError(UNTRUSTED_FILES)
         name = memories_path(self._root)
         path = Path(self._root) / name
         exists = os.path.lexists(path)

@@ -118,6 +118,7 @@ class ImportExport:
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> ImportResult:
         """Import the text of a file, whatever it contains: memories, learnings, tasks, or the state of a loop."""
+        self._actor.require("memory.import")
         found = _import_format(format) if format else detect_format(text, name)
         if found is None:
             why = f"No memories found in {name}." if text.strip("\ufeff \t\r\n") else f"{name} is empty."
@@ -142,6 +143,7 @@ class ImportExport:
         self, path: Path, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> list[ImportResult]:
         """Import a file, or every file of a directory that can be imported."""
+        self._actor.require("memory.import")
         return [self._import_source(source, stage, force, format) for source in find_sources(path)]
 
     def _import_source(self, source: SourceFile, stage: bool, force: bool, format: str | None) -> ImportResult:
@@ -157,6 +159,7 @@ class ImportExport:
 
     def merge(self, path: Path) -> list[ImportResult]:
         """Import all memories of another project, or of anything else that can be imported."""
+        self._actor.require("memory.merge")
         if is_store(path):
             with open_copy(path) as other:
                 return [self.import_memories(other.memories.history.all_with_history(), str(path), STORE)]
@@ -187,6 +190,7 @@ class ImportExport:
         stage: bool = False,
     ) -> ImportResult:
         """Import memories in batches; events are the history of the memory before them."""
+        self._actor.require("memory.import")
         change = ChangeInfo(
             who=self._actor.kind, why=f"imported from {one_line(name, 100)}", id=self._change_id or change_id()
         )
@@ -198,6 +202,7 @@ class ImportExport:
             if (
                 number == 0
                 and not self._has_backup
+                and not self._actor.is_agent  # its imports change nothing that is known, and backups replace others
                 and self._memories.index.count_unknown([one for one, _ in incoming]) > BULK
             ):
                 self._store.backup(f"before importing {one_line(name, 40)}")

@@ -44,6 +44,7 @@ class LearningService:
 
     def extract(self, run_id: str | None = None) -> tuple[str, LearningCounts]:
         """Extract learnings from a run, by default the latest, and stage them; return the run id and the counts."""
+        self._actor.require("learn.extract")
         runs = self._store.runs.latest(1)
         if run_id is None and not runs:
             raise RalphError("There is no run to learn from yet. Start one with: ralph run", code="no-run")
@@ -56,7 +57,7 @@ class LearningService:
         """Extract learnings from the state file of another loop, and stage them."""
         from ralph.formats.loop_state import read_loop_state
 
-        self._actor.require_person("import the state of another loop")
+        self._actor.require("learn.import")
         try:
             history = read_loop_state(text)
         except ValueError as error:
@@ -69,6 +70,7 @@ class LearningService:
         """Extract and add memories from what one hat hands over to the next."""
         from ralph.memory.capture.handover import HANDOVER_KINDS, extract_at_handover
 
+        self._actor.require("learn.handover")
         if (from_hat, to_hat) not in HANDOVER_KINDS:
             known = ", ".join(f"{one} to {other}" for one, other in HANDOVER_KINDS)
             raise UsageError(
@@ -96,16 +98,17 @@ class LearningService:
 
     def edit(self, id: str, **changes: Any) -> ChangeResult:
         """Edit a learning that is still undecided, as `MemoryService.edit` does."""
-        self._actor.require_person("edit staged learnings")
+        self._actor.require("learn.edit")
         return self._memory.edit(id, **changes, check=_require_undecided)
 
     def validate(self) -> LearningCounts:
         """Validate pending learnings against the rules."""
+        self._actor.require("learn.validate")
         return validate_learnings(self._store, ChangeInfo(who="ralph", why="validated"))
 
     def promote(self, ids: Sequence[str] = (), *, validate_first: bool = False) -> tuple[LearningCounts, int]:
         """Promote validated learnings, all or the given ones; return the counts and how many stay staged."""
-        self._actor.require_person("promote learnings")
+        self._actor.require("learn.promote")
         if validate_first:
             self.validate()
         for id in ids:
@@ -119,7 +122,7 @@ class LearningService:
 
     def accept(self, id: str, content: str | None = None) -> ChangeResult:
         """Accept a staged learning, with new content if given; return the memory and the change to undo."""
-        self._actor.require_person("accept learnings")
+        self._actor.require("learn.accept")
         text = sanitize(content or "")
         # The content is a person's now, no longer generated from figures.
         fields: dict[str, object] = (
@@ -141,7 +144,7 @@ class LearningService:
 
     def reject(self, id: str, reason: str = "") -> ChangeResult:
         """Reject a staged learning."""
-        self._actor.require_person("reject learnings")
+        self._actor.require("learn.reject")
         why = sanitize(reason) or "rejected by a person"
         with self._store.transaction():
             self._staged(id)
@@ -151,7 +154,7 @@ class LearningService:
 
     def clear(self, *, yes: bool = False) -> tuple[int, str]:
         """Clear the staging area; return the number of learnings removed and the change to undo."""
-        self._actor.require_person("clear the staging area")
+        self._actor.require("learn.clear")
         if not yes:
             raise ConfirmationRequiredError("empty the staging area")
         change = replace(self._change("staging was cleared"), id=change_id())

@@ -63,7 +63,7 @@ class MemoryMaintenance:
     ) -> Removal:
         """Prune memories that are no longer worth their place; more than a fifth of them only with `yes`."""
         if not dry_run:
-            self._actor.require_person("clean up the memory")
+            self._actor.require("memory.cleanup")
         present = self._memories.all()
         candidates = cleanup_candidates(
             present, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
@@ -75,7 +75,7 @@ class MemoryMaintenance:
 
     def clear(self, *, yes: bool = False) -> Removal:
         """Prune all memories; one undo brings them back."""
-        self._actor.require_person("clear the memory")
+        self._actor.require("memory.clear")
         present = self._memories.all()
         if not yes:
             raise ConfirmationRequiredError(f"remove all {len(present):,} memories")
@@ -94,7 +94,7 @@ class MemoryMaintenance:
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Merge near-duplicates into one memory each; the others stay in the history as superseded."""
         if not dry_run:
-            self._actor.require_person("consolidate memories")
+            self._actor.require("memory.consolidate")
         present = self._memories.all()
         found = find_duplicates(present, now())
         removed = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
@@ -111,6 +111,7 @@ class MemoryMaintenance:
         """Compute missing embeddings; return how many. `goes_on` gets the number done and may stop it."""
         from ralph.memory.recall.vector_search import cached_encoder, embed_missing
 
+        self._actor.require("memory.embed")
         if cached_encoder() is None:
             from ralph.memory.recall.embeddings import missing_extra_message
 
@@ -119,6 +120,7 @@ class MemoryMaintenance:
 
     def update_staleness(self) -> None:
         """Mark memories whose files have changed since, and clear the mark of those whose files are as before."""
+        self._actor.require("memory.check-staleness")
         if self._root is not None:
             from ralph.memory.freshness import check_staleness
 

@@ -79,6 +79,7 @@ class MemoryService(MemoryQueries):
 
         Raises `DeletedByPersonError` when an agent adds what a person has deleted.
         """
+        self._actor.require("memory.add")
         text = clean_content(content)
         if not text:
             raise UsageError("There is nothing to remember: the content is empty.", code="empty-content")
@@ -111,6 +112,7 @@ class MemoryService(MemoryQueries):
 
     def learn(self, memories: Sequence[Memory], why: str) -> list[AddResult]:
         """Add memories that an agent stated; return what became of each."""
+        self._actor.require("memory.add")
         change = ChangeInfo(who="agent", why=why)
         return [self._memories.add(self._with_file_marks(memory), change) for memory in memories]
 
@@ -133,7 +135,9 @@ class MemoryService(MemoryQueries):
 
         `check` may raise to reject the memory in its current state.
         """
+        self._actor.require("memory.edit")
         current = self._memories.get(id)
+        self._check_may_change(id)
         check(current)
         check_confidence(confidence)
         fields: dict[str, object] = {}
@@ -169,6 +173,7 @@ class MemoryService(MemoryQueries):
         """Confirm that memories still hold, all or none; return each before and after."""
         from ralph.memory.freshness import confirm_memories
 
+        self._actor.require("memory.confirm")
         with self._store.transaction():
             before = [self._memories.get(id) for id in dict.fromkeys(ids)]
             for memory in before:
@@ -182,6 +187,7 @@ class MemoryService(MemoryQueries):
 
     def delete(self, *ids: str, why: str = "") -> tuple[list[Memory], str]:
         """Delete memories, all or none; return them and the id of the change to undo."""
+        self._actor.require("memory.delete")
         change = replace(self._change(sanitize(why)), id=change_id())
         fields = {
             "state": MemoryState.PRUNED,
@@ -189,6 +195,7 @@ class MemoryService(MemoryQueries):
             "updated_at": now(),
         }
         with self._store.transaction():
+            self._check_may_change(*ids)
             for id in dict.fromkeys(ids):
                 memory = self._memories.get(id)
                 if memory.state in (MemoryState.PRUNED, MemoryState.SUPERSEDED, MemoryState.REJECTED):
@@ -203,7 +210,7 @@ class MemoryService(MemoryQueries):
 
         `to` restores the memory as it was at an event; `only` undoes one event, if nothing came after it.
         """
-        self._actor.require_person("undo changes")
+        self._actor.require("memory.undo")
         if is_change_id(id) and not self._memories.find_by_id(id):
             if to is not None or only is not None:
                 raise UsageError("A change made together is undone as a whole.", code="invalid-undo")
@@ -222,6 +229,13 @@ class MemoryService(MemoryQueries):
         return self._memories.update(id, "set back", self._change(f"back to event {event}"), **fields).memory
 
     # --- helpers ---------------------------------------------------------------------
+
+    def _check_may_change(self, *ids: str) -> None:
+        """Raise if an agent would change what a person has said."""
+        if self._actor.is_agent and any(
+            event.who == PERSON.kind for id in ids for event in self._memories.history.of(id)
+        ):
+            self._actor.require("memory.change-a-persons")
 
     def _change(self, why: str) -> ChangeInfo:
         return ChangeInfo(who=self._actor.kind, why=why)

@@ -72,7 +72,7 @@ class SharingService:
 
         Each result is `added`, `revived`, `edited`, or `known` when it was shared already.
         """
-        self._actor.require_person("share memories with other projects")
+        self._actor.require("memory.share")
         own = [self._store.memories.get(id) for id in dict.fromkeys(ids)]
         for memory in own:
             if memory.state is not MemoryState.ACTIVE:
@@ -116,7 +116,7 @@ class SharingService:
 
         Other projects keep what they have made their own.
         """
-        self._actor.require_person("change what other projects get")
+        self._actor.require("memory.unshare")
         change = self._change(f"{NO_LONGER} ({self._store.project_name})")
         memories, shared_ids = self._shared.memories, self._shared_ids()
         with self._store.database.transaction(memories.scope.project_id):

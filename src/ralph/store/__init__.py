@@ -7,9 +7,9 @@ that makes it returns.
 from __future__ import annotations
 
 from ralph.core.errors import RalphError, StoreError
-from ralph.store.database import ProjectScope
+from ralph.core.store_url import file_path, is_postgres
+from ralph.store.database import HELD_MARK, ProjectScope
 from ralph.store.projects import ProjectStore
-from ralph.store.url import file_path, is_postgres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,6 +138,13 @@ class Store:
     def has_multiple_checkouts(self) -> bool:
         """Whether several working copies may use this store, each of which syncs its files separately."""
         return self.is_shared or self.is_external
+
+    def held_entry_count(self, place: str) -> int:
+        """Return how many entries the last sync held, because the files of a working copy went back in time."""
+        rows = self.scope.query(
+            "SELECT files_mark FROM synced_places WHERE project_id = :project_id AND place = :place", place=place
+        )
+        return int(str(rows[0]["files_mark"]).partition(HELD_MARK)[2] or 0) if rows else 0
 
     def watch(self, *topics: str) -> ChangeWatch:
         """Return a watch for changes to `tasks`, `memory_events` or `run_events` of this project."""

@@ -312,9 +312,30 @@ class AttemptStore:
             words,
             limit,
             "r.project_id = :project_id AND r.run_id <> :not_run AND r.outcome IS NOT NULL",
+            below=self._start_of_latest(exclude_run),
             project_id=self._scope.project_id,
             not_run=exclude_run,
         )
+
+    def _start_of_latest(self, run: str) -> int | None:
+        """Return the first `seq` of a run that made all of the latest attempts, or None if others made some of them.
+
+        Searching only what is older keeps a search as fast as at the start of the run.
+        """
+        newest = self._scope.query(
+            "SELECT seq, run_id, iteration FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1"
+        )
+        first = self._scope.query(
+            """
+            SELECT seq, run_id, iteration FROM attempts WHERE project_id = :project_id AND run_id = :run
+            ORDER BY iteration LIMIT 1
+            """,
+            run=run,
+        )
+        if not first or newest[0]["run_id"] != run:
+            return None
+        between = newest[0]["seq"] - first[0]["seq"], newest[0]["iteration"] - first[0]["iteration"]
+        return int(first[0]["seq"]) if between[0] == between[1] else None
 
     def latest(
         self, limit: int, *, run: str | None = None, task: str | None = None, outcome: AttemptOutcome | None = None

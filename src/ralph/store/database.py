@@ -101,12 +101,19 @@ if TYPE_CHECKING:
         """Word index of a database, over memories, journal entries and failure reports."""
 
         def search(
-            self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
+            self,
+            index: str,
+            words: Mapping[str, float],
+            limit: int,
+            where: str,
+            *,
+            below: int | None = None,
+            **values: object,
         ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
-            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`. Each row
-            includes the words it is indexed under.
+            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`, and only
+            rows with a `seq` below `below` are read. Each row includes the words it is indexed under.
             """
 
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
@@ -156,6 +163,8 @@ SCHEMA_VERSION = 9
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
+HELD_MARK = " held="
+"""Separates the hash of all memory files from the number of held entries, in `synced_places`."""
 MEMORY_FEED = "memory_events"
 """Event table for changes to memories."""
 RUN_FEED = "run_events"
@@ -197,11 +206,11 @@ def checksum(row: Mapping[str, Any]) -> str:
 
 
 def _digest(values: Mapping[str, Any]) -> str:
-    import hashlib
+    from ralph.core.hashing import sha256_hex
 
     # 1 and 1.0 have to be equal: which one is read back depends on the column type.
     plain = {name: float(value) if value.__class__ is int else value for name, value in values.items()}
-    return hashlib.sha256(_encode(plain).encode()).hexdigest()
+    return sha256_hex(_encode(plain).encode())
 
 
 def matches_checksum(row: Row) -> bool:

@@ -36,6 +36,7 @@ class MemoryIndex(MemoryReader):
             words,
             limit,
             f"r.project_id = :project_id AND {condition}",
+            below=None,
             project_id=self.scope.project_id,
             **values,
         )

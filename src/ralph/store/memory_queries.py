@@ -159,14 +159,17 @@ class MemoryHistory(MemoryReader):
 
     def version(self, id: str, seq: int) -> Memory:
         """Return a memory as it was right after an event of its history."""
+        for event, memory in self.versions(id):
+            if event.seq == seq:
+                return memory
+        raise NotFoundError("Event", f"{seq} of {id}")
+
+    def versions(self, id: str) -> Iterator[tuple[MemoryEvent, Memory]]:
+        """Yield each event of a memory with the memory as it was right after it, newest first."""
         memory = self.get(id)
-        events = self.of(id)
-        if seq not in {event.seq for event in events}:
-            raise NotFoundError("Event", f"{seq} of {id}")
-        for event in reversed(events):
-            if event.seq > seq:
-                memory = with_old_fields(memory, event.was)
-        return memory
+        for event in reversed(self.of(id)):
+            yield event, memory
+            memory = with_old_fields(memory, event.was)
 
     def all_with_history(self) -> Iterator[Memory | MemoryEvent]:
         """Yield every memory in any state, oldest first, each followed by its history."""

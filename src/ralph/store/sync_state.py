@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from ralph.core.records import now
+from ralph.store.database import HELD_MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralph.store.database import ProjectScope
+    from ralph.store.database import ProjectScope, Row
 
 WORKING_COPY_PREFIX = "w-"
 """Prefix of the names of working copies."""
 HELD_PREFIX = "held "
-"""Prefix of the text of an entry that vanished from its file together with too many others. The memory is kept."""
+"""Prefix of the text of a held entry: the file went back to an older version of it, and the memory is kept."""
 RESTORED_MARK = "restored"
 """Value of `files_mark` after the store was restored from a backup, when no earlier sync state is valid."""
 
@@ -25,16 +26,19 @@ class SyncState:
         self._scope = scope
         self._place = place
 
-    def last_sync(self) -> tuple[int, str]:
-        """Return the latest memory event and the hash of all files at the last complete sync."""
+    def last_sync(self) -> tuple[int, str, int]:
+        """Return the latest memory event, the hash of all files and the number of held entries at the last sync."""
         rows = self._scope.query(
             "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
             place=self._place,
         )
-        return (int(rows[0]["event_seq"]), str(rows[0]["files_mark"])) if rows else (0, "")
+        if not rows:
+            return 0, "", 0
+        mark, _, held = str(rows[0]["files_mark"]).partition(HELD_MARK)
+        return int(rows[0]["event_seq"]), mark, int(held or 0)
 
-    def record_sync(self, event_seq: int, files_mark: str) -> None:
-        """Record a complete sync up to this event, with this hash of all files."""
+    def record_sync(self, event_seq: int, files_mark: str, held_count: int = 0) -> None:
+        """Record a complete sync up to this event, with this hash of all files and number of held entries."""
         self._scope.execute(
             """
             INSERT INTO synced_places (project_id, place, event_seq, files_mark, seen_at)
@@ -44,7 +48,7 @@ class SyncState:
             """,
             place=self._place,
             event_seq=event_seq,
-            files_mark=files_mark,
+            files_mark=f"{files_mark}{HELD_MARK}{held_count}" if held_count else files_mark,
             at=now(),
         )
 
@@ -68,7 +72,7 @@ class SyncState:
         rows = self._scope.query(
             f"""
             SELECT 1 FROM memory_events AS e JOIN memory AS m ON m.project_id = e.project_id AND m.id = e.memory_id
-            WHERE e.project_id = :project_id AND e.seq > :since AND (
+            WHERE (e.project_id = :project_id) = TRUE AND e.seq > :since AND (
                 m.kind IN ({", ".join(f":{name}" for name in kind_values)})
                 OR EXISTS (SELECT 1 FROM synced_entries AS s WHERE s.project_id = e.project_id AND s.place = :place
                     AND s.memory_id = e.memory_id AND s.path LIKE :folder)
@@ -80,6 +84,41 @@ class SyncState:
             **kind_values,
         )
         return bool(rows)
+
+    def changed_memories(self, since: int, limit: int) -> list[Row]:
+        """Return up to `limit` memories with events after `since`; `is_new` are those without earlier ones."""
+        # `= TRUE` keeps SQLite from using the index on the project, which would read all events.
+        return self._scope.query(
+            """
+            SELECT m.id, m.kind, m.state, m.body, m.tags, m.created_at, NOT EXISTS (
+                SELECT 1 FROM memory_events AS o
+                WHERE o.project_id = m.project_id AND o.memory_id = m.id AND o.seq <= :since
+            ) AS is_new
+            FROM memory AS m
+            WHERE m.project_id = :project_id AND m.id IN (
+                SELECT e.memory_id FROM memory_events AS e
+                WHERE (e.project_id = :project_id) = TRUE AND e.seq > :since
+            ) ORDER BY m.seq LIMIT :limit
+            """,
+            since=since,
+            limit=limit,
+        )
+
+    def entries_of(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return path and synced text of memories that are in a file, by id."""
+        if not ids:
+            return {}
+        names = {f"id{n}": id for n, id in enumerate(ids)}
+        rows = self._scope.query(
+            f"""
+            SELECT memory_id, path, agreed FROM synced_entries
+            WHERE project_id = :project_id AND place = :place
+                AND memory_id IN ({", ".join(f":{name}" for name in names)})
+            """,
+            place=self._place,
+            **names,
+        )
+        return {row["memory_id"]: (row["path"], row["agreed"]) for row in rows}
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Return size and modification time in nanoseconds of synced files, by path."""
@@ -109,13 +148,17 @@ class SyncState:
         )
         return {row["path"]: (row["memory_id"], row["agreed"]) for row in rows if row["path"].startswith(folder)}
 
-    def synced_memories(self) -> dict[str, bool]:
-        """Return the ids of all synced memories, each with whether it is held."""
+    def held_entries(self) -> list[tuple[str, str]]:
+        """Return path and memory id of the held entries."""
         rows = self._scope.query(
-            "SELECT memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
+            """
+            SELECT path, memory_id FROM synced_entries
+            WHERE project_id = :project_id AND place = :place AND agreed LIKE :held ORDER BY path, memory_id
+            """,
             place=self._place,
+            held=f"{HELD_PREFIX}%",
         )
-        return {row["memory_id"]: str(row["agreed"]).startswith(HELD_PREFIX) for row in rows}
+        return [(row["path"], row["memory_id"]) for row in rows]
 
     def save_entries(self, path: str, agreed: Mapping[str, str | None]) -> None:
         """Store the synced text of memories in a file. None removes a memory."""

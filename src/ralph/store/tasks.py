@@ -158,14 +158,13 @@ class TaskStore(TaskTable):
         parent_id: str | None = None,
         needs: Sequence[str] | None = None,
         allow: Sequence[str] | None = None,
-        written_by: str | None = None,
     ) -> Task:
         """Update a task. Arguments that are None change nothing; an empty id removes the link.
 
         `needs` replaces all dependencies.
         """
         allowed = None if allow is None else to_json(allow)
-        texts = {"title": title, "body": body, "priority": priority, "allow": allowed, "written_by": written_by}
+        texts = {"title": title, "body": body, "priority": priority, "allow": allowed}
         links = {"feature_id": feature_id, "parent_id": parent_id}
         changes: dict[str, object] = {name: value for name, value in texts.items() if value is not None}
         changes |= {name: value or None for name, value in links.items() if value is not None}

@@ -16,16 +16,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from ralph.core.actor import PERSON, Actor
+from ralph.core.actor import AGENT, PERSON
 from ralph.core.errors import RalphError
-from ralph.core.records import record, replace
+from ralph.core.records import record
 from ralph.web.api import ENDPOINTS
 from ralph.web.auth import API_PREFIX, MCP_PATH, Authenticator, is_program_path, read_body
+from ralph.web.connections import is_authenticated
 from ralph.web.endpoints import Endpoint, RawResponse, encode_json, parse_body, parse_query
 from ralph.web.events import EVENTS_PATH, EventFeed, open_stream
 from ralph.web.mcp import answer_mcp
 from ralph.web.openapi import openapi_json
 from ralph.web.pages import NAVIGATION, PAGES, PageView
+from ralph.web.peers import peer_agent
 from ralph.web.problems import JSON_TYPE, RequestRejected, error_detail, problem_response
 from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from ralph.core.actor import Actor
     from ralph.project import Project
     from ralph.web.pages import DashboardPage
 
@@ -75,23 +78,21 @@ class WebApp:
         token: str,
         *,
         name: str,
-        cookie: str,
+        port: int,
         hosts: Collection[str] = (),
         mcp_tokens: tuple[str, ...] = (),
-        actor: Actor = PERSON,
     ) -> None:
         self._name = name
-        self._auth = Authenticator(token, cookie, hosts, mcp_tokens)
-        self._threads = ProjectThreads(root, actor)
+        self._auth = Authenticator(token, port, hosts, mcp_tokens)
+        self._threads = ProjectThreads(root)
         self._feed = EventFeed(self._threads)
         self._static = StaticFiles(directory=STATIC)
-        self._agent = replace(actor, kind="agent")
         self.end_streams = self._feed.close
         self.routes = (
             *(_route(endpoint.method, endpoint.path, self._api_responder(endpoint)) for endpoint in ENDPOINTS),
             _route("GET", EVENTS_PATH, lambda request, _: open_stream(request, self._feed)),
             _route("GET", f"{API_PREFIX}openapi.json", _openapi_document),
-            _route("POST", MCP_PATH, lambda request, _: answer_mcp(request, self._threads, self._agent)),
+            _route("POST", MCP_PATH, self._answer_mcp),
             *(_route("GET", page.path, self._page_responder(page)) for page in PAGES),
             Route(method="GET", path="/static", pattern=re.compile("/static/(.*)", re.DOTALL), respond=self._file),
         )
@@ -108,6 +109,8 @@ class WebApp:
             response = self._error_response(request, error)
         for name, value in SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
+        if not is_authenticated(scope):
+            response.headers["connection"] = "close"
         await response(scope, receive, send)
 
     def close(self) -> None:
@@ -143,10 +146,25 @@ class WebApp:
                 result = endpoint.handler(project, *path, **arguments)
                 return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
-            result = await self._threads.use(work, is_write=endpoint.method != "GET")
+            if endpoint.method == "GET":
+                result = await self._threads.use(work)
+            else:
+                actor = await self._actor_of(request, PERSON)
+                result = await self._threads.use(work, actor, is_write=True)
             return Response(result.text, endpoint.status, media_type="text/plain" if result.is_text else JSON_TYPE)
 
         return respond
+
+    async def _answer_mcp(self, request: Request, _: Sequence[str]) -> Response:
+        return await answer_mcp(request, self._threads, await self._actor_of(request, AGENT))
+
+    async def _actor_of(self, request: Request, actor: Actor) -> Actor:
+        """Return who sent a request: the agent in whose session the client runs, or else the given actor."""
+        client, server = request.scope.get("client"), request.scope.get("server")
+        if not client or not server:
+            return actor
+        peer = await self._threads.run(lambda: peer_agent(self._threads.root, tuple(client[:2]), tuple(server[:2])))
+        return peer or actor
 
     def _page_responder(self, page: DashboardPage) -> Respond:
         query = page.query

@@ -7,12 +7,14 @@ before anything else.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from ralph.web.connections import mark_authenticated
 from ralph.web.problems import JSON_TYPE, RequestRejected
 from ralph.web.rendering import signed_in_page
-from ralph.web.tokens import LOOPBACK_HOSTS, derive_secret, host_name, parse_bearer_token, tokens_match
+from ralph.web.tokens import LOOPBACK_HOSTS, derive_secret, parse_bearer_token, parse_host, tokens_match
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,6 +27,10 @@ API_DOCS_PATH = "/api/docs"
 MCP_PATH = "/mcp"
 MAX_BODY_BYTES = 2_000_000
 """Maximum size of a request body, in bytes."""
+BODY_TIMEOUT = 60.0
+"""Time a client has to send a request body, in seconds."""
+DEFAULT_PORTS = (80, 443)
+"""Ports that browsers leave out."""
 SAFE_METHODS = ("GET", "HEAD")
 TOKEN_PARAMETER = "token"  # noqa: S105
 """Query parameter with the token in the link that `ralph serve` prints."""
@@ -38,13 +44,13 @@ def is_program_path(path: str) -> bool:
 class Authenticator:
     """Decides which requests the server handles."""
 
-    def __init__(self, token: str, cookie: str, hosts: Collection[str] = (), mcp_tokens: tuple[str, ...] = ()) -> None:
+    def __init__(self, token: str, port: int, hosts: Collection[str] = (), mcp_tokens: tuple[str, ...] = ()) -> None:
         self._token = token
         self._mcp_tokens = mcp_tokens
-        self._cookie = cookie
+        self._cookie = f"ralph-{port}"
         # Other servers on this machine may receive the cookie, so it does not contain the token.
         self._cookie_value = derive_secret(token, "cookie")
-        self._hosts = frozenset((*LOOPBACK_HOSTS, *(host_name(host) for host in hosts)))
+        self._hosts = _allowed_hosts(port, hosts)
         self._origins = frozenset(f"{scheme}://{host.lower()}" for host in hosts for scheme in ("http", "https"))
 
     def authenticate(self, request: Request) -> Response | None:
@@ -58,23 +64,35 @@ class Authenticator:
             token = request.query_params.get(TOKEN_PARAMETER)
             if token is not None:
                 return self._sign_in(request, token)
-        _check_body(request, is_by_cookie=self._check_token(request))
+        is_by_cookie = self._check_token(request)
+        mark_authenticated(request.scope)
+        _check_body(request, is_by_cookie=is_by_cookie)
         return None
 
     # --- host and origin --------------------------------------------------------------------
 
     def _check_origin(self, request: Request) -> None:
+        if not request.scope["path"].startswith("/"):
+            raise RequestRejected(400, "The request line must contain a path that starts with /.")
         hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
+        if len(hosts) != 1 or not self._is_allowed_host(hosts[0]):
             raise RequestRejected(
                 403,
-                "Unknown host name in the Host header; use 127.0.0.1."
-                " To allow another name, run: ralph serve --allow-host NAME",
+                "Unknown name or port in the Host header; use 127.0.0.1 and the port of this server."
+                " To allow another one, run: ralph serve --allow-host NAME:PORT",
             )
         is_navigation = request.headers.get("sec-fetch-mode") == "navigate"
         is_cross_site = request.headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_navigation
         if is_cross_site or not all(self._is_own(origin, hosts[0]) for origin in request.headers.getlist("origin")):
             raise RequestRejected(403, "Cross-origin requests are not allowed.")
+
+    def _is_allowed_host(self, host: str) -> bool:
+        """Return whether a Host header names this server; a port may be left out, as proxies do."""
+        try:
+            name, port = parse_host(host)
+        except ValueError:
+            raise RequestRejected(400, "The Host header must be a name with an optional port.") from None
+        return name in self._hosts and (port is None or port in self._hosts[name])
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Return whether an origin is this server, including the port."""
@@ -87,6 +105,7 @@ class Authenticator:
         """Set the cookie and continue to the page without the token in its URL."""
         if not tokens_match(token.strip(), self._token):
             raise RequestRejected(401, "Invalid token. Open the link that ralph serve prints.")
+        mark_authenticated(request.scope)
         parameters = request.query_params.multi_items()
         rest = urlencode([(name, value) for name, value in parameters if name != TOKEN_PARAMETER])
         # Not a redirect: after following a link from another site, the browser would not send the strict cookie.
@@ -128,6 +147,14 @@ class Authenticator:
         )
 
 
+def _allowed_hosts(own_port: int, hosts: Collection[str]) -> dict[str, set[int]]:
+    """Return the names under which the server may be addressed, each with its ports."""
+    allowed = {name: {own_port} for name in LOOPBACK_HOSTS}
+    for name, port in map(parse_host, hosts):
+        allowed.setdefault(name, {own_port}).update((port,) if port else DEFAULT_PORTS)
+    return allowed
+
+
 def _cookies(request: Request, name: str) -> list[str]:
     """Return all cookies of a name; other servers on this machine may have set some of them."""
     pairs = (pair.partition("=") for header in request.headers.getlist("cookie") for pair in header.split(";"))
@@ -158,10 +185,16 @@ def _check_body(request: Request, *, is_by_cookie: bool) -> None:
 async def read_body(request: Request) -> bytes:
     """Read the body of a request, up to its maximum size."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_long()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise _too_long()
+    except TimeoutError:
+        raise RequestRejected(
+            408, f"The body did not arrive within {BODY_TIMEOUT:.0f} seconds.", {"connection": "close"}
+        ) from None
     return bytes(body)
 
 

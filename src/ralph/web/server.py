@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import logging
-import re
 import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError, UsageError
 from ralph.project import Project
 from ralph.web.app import WebApp
 from ralph.web.auth import MCP_PATH
+from ralph.web.connections import (
+    ACCEPT_BATCH,
+    LISTEN_BACKLOG,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    Connection,
+    ConnectionState,
+)
 from ralph.web.tokens import (
     DEFAULT_SERVE_PORT,
     LOOPBACK_HOSTS,
     MAX_PORT,
     derive_secret,
-    host_name,
     load_or_create_token,
     mcp_tokens,
+    parse_host,
     server_url,
     token_path,
 )
@@ -29,15 +35,12 @@ from ralph.web.tokens import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-MAX_CONNECTIONS = 256
-"""Maximum number of connections."""
 KEEP_ALIVE_TIMEOUT = 30
 """Time an idle connection is kept open, in seconds."""
 SHUTDOWN_TIMEOUT = 3
 """Time running requests have to finish at shutdown, in seconds."""
 HOST_NAME_DIGITS = 12
 """Number of digits in the server's own host name."""
-_HOST = re.compile(r"[a-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 
 
 class WebServer:
@@ -49,7 +52,6 @@ class WebServer:
         host: str = "127.0.0.1",
         port: int = DEFAULT_SERVE_PORT,
         hosts: Collection[str] = (),
-        actor: Actor = PERSON,
     ) -> None:
         if host not in LOOPBACK_HOSTS and not hosts:
             raise UsageError(
@@ -59,10 +61,10 @@ class WebServer:
         if not 0 <= port <= MAX_PORT:
             raise UsageError(f"--port must be between 0 and {MAX_PORT}.")
         with Project.open(root) as project:  # fail now if the project cannot be opened, not on the first request
+            project.actor.require("serve")
             self._name = project.store.project_name
         hosts = [_normalize_host(name) for name in hosts]
         self.root = root
-        self._actor = actor
         self._host = host
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -92,7 +94,7 @@ class WebServer:
         Cookies are not bound to a port. On this machine the server uses its own unguessable host name, so that it
         shares no cookies with other local servers.
         """
-        host = self._own_name if self._host in LOOPBACK_HOSTS else host_name(self._hosts[0])
+        host = self._own_name if self._host in LOOPBACK_HOSTS else parse_host(self._hosts[0])[0]
         return f"{server_url(host, self.port)}/?token={self.token}"
 
     def run(self) -> None:
@@ -103,22 +105,23 @@ class WebServer:
             self.root,
             self.token,
             name=self._name,
-            cookie=f"ralph-{self.port}",
+            port=self.port,
             hosts=self._hosts,
             mcp_tokens=mcp_tokens(self.root, self.token),
-            actor=self._actor,
         )
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
+            backlog=ACCEPT_BATCH,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            limit_concurrency=MAX_CONNECTIONS + 1,  # reached only if all of them are busy with authenticated requests
             timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
         )
@@ -135,11 +138,18 @@ class WebServer:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn server that closes event streams and projects at shutdown."""
+    """uvicorn server that limits connections, and closes event streams and projects at shutdown."""
 
     def __init__(self, config: uvicorn.Config, app: WebApp) -> None:
         super().__init__(config)
+        self.server_state = ConnectionState()
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections in small batches, but let many wait."""
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(LISTEN_BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all streams, wait for other requests, then close the projects."""
@@ -155,7 +165,11 @@ def _normalize_host(value: str) -> str:
         UsageError: If it is not a host name.
     """
     name = value.strip().lower().rstrip(".")
-    if not _HOST.fullmatch(name):
+    try:
+        is_valid = bool(parse_host(name)[0])
+    except ValueError:
+        is_valid = False
+    if not is_valid:
         raise UsageError(f"--allow-host {value!r} is not a host name. Examples: ralph.example.org, box:8420.")
     return name
 
@@ -172,7 +186,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(128)
+        sock.listen(LISTEN_BACKLOG)
     except OSError as error:
         sock.close()
         option = "--host" if isinstance(error, socket.gaierror) else "--port"

@@ -25,6 +25,8 @@ OLD_MCP_TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
 """Token file in the project's folder that `ralph mcp --http` of earlier versions created."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 """Format of a token of TOKEN_BYTES random bytes."""
+_HOST = re.compile(r"(?:(?P<name>[a-z0-9._-]*)|\[(?P<address>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+"""Host name or address, which may be empty, with an optional port and without user information."""
 
 
 def token_path(root: str) -> Path:
@@ -92,11 +94,16 @@ def parse_bearer_token(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def host_name(host: str) -> str:
-    """Return the host name of a Host header value, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+def parse_host(host: str) -> tuple[str, int | None]:
+    """Return the lowercase name and the port in the value of a Host header.
+
+    Raises:
+        ValueError: If it is anything else, such as a name with user information.
+    """
+    match = _HOST.fullmatch(host.lower())
+    if not match or int(match["port"] or 0) > MAX_PORT:
+        raise ValueError(f"not a host: {host!r}")
+    return match["address"] or match["name"], int(match["port"]) if match["port"] else None
 
 
 def server_url(host: str, port: int) -> str:

@@ -52,7 +52,7 @@ def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     outcome = sync(project.store, project.root)
 
     assert len(bodies(project)) == 8
-    assert "too many for a deliberate deletion" in outcome.problems[0]
+    assert outcome.held_count == 8
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
@@ -69,7 +69,7 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
     back = sync(project.store, project.root)
 
     assert (during, len(bodies(project))) == (12, 12)
-    assert "too many for a deliberate deletion" in held.problems[0]
+    assert held.held_count == 12
     assert (back.imported_count, back.written, back.problems) == (0, 0, ())
 
 

@@ -16,6 +16,7 @@ from ralph.core.errors import ConflictError
 from ralph.core.records import MemoryState
 from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
+from ralph.formats.sync.three_way import FileChoice
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -200,8 +201,11 @@ class World:
         self.sync()
         again = sync(self.store, self.root)
         self.project.files.check()
-        if any("too many for a deliberate deletion" in problem for problem in self.project.files.problems):
-            return  # nothing is deleted then, and nothing written back: a person has to say which
+        assert (again.imported_count, again.written) == (0, 0)
+        if self.project.files.held():
+            self.project.files.resolve_held(self.chance.choice(list(FileChoice)))
+            again = sync(self.store, self.root)
+            assert not again.held_count
         assert (again.imported_count, again.written) == (0, 0)
         active = {one.id: (one.kind, one.content) for one in self.store.memories.all() if one.kind in SECTION_HEADINGS}
         text = self.file.read_text() if self.file.exists() else ""

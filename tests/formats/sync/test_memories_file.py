@@ -305,7 +305,7 @@ def test_a_real_merge_conflict_loses_neither_side(project: Project) -> None:
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
-def test_switching_branches_back_and_forth_brings_everything_back(project: Project) -> None:
+def test_switching_branches_back_and_forth_forgets_nothing(project: Project) -> None:
     add(project, "On both.")
     git(project, "init", "-q", "-b", "main")
     git(project, "add", ".agent")
@@ -320,7 +320,7 @@ def test_switching_branches_back_and_forth_brings_everything_back(project: Proje
     git(project, "checkout", "-q", "side")
     sync(project.store, project.root)
 
-    assert on_main == ["On both."]
+    assert on_main == ["On both.", "On the side only."]
     assert bodies(project) == ["On both.", "On the side only."]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -99,7 +101,31 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
             waited.wait(0.1)
 
     assert not vectors.missing(1)
+    for thread in threading.enumerate():
+        if thread.name == "embedding":  # on a busy machine the run does not wait for its end
+            thread.join(60)
     assert "embedding" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_batch_in_progress(
+    open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_search, "FIRST_PASS_SECONDS", 0.0)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def open_slowly() -> Store:
+        has_begun.set()
+        may_end.wait(60)
+        return open_again()
+
+    with vector_search.EmbeddingThread(open_slowly, is_enabled=True):
+        assert has_begun.wait(60)
+
+    threads = [thread for thread in threading.enumerate() if thread.name == "embedding"]
+    assert len(threads) == 1
+    may_end.set()
+    threads[0].join(60)
+    assert not threads[0].is_alive()
 
 
 def test_without_wish_or_extra_nothing_is_started(
@@ -144,3 +170,35 @@ def test_an_edited_text_is_not_found_by_what_it_meant_before(filled: Store) -> N
 
     found = {one.row["id"]: one.components for one in rank_memories(filled, context, by_meaning=True)}
     assert "meaning" not in found.get("mem-1-0000", {})
+
+
+def test_threads_that_need_the_model_at_the_same_time_load_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_search, "_encoders", [])
+    with ThreadPoolExecutor(4) as threads:
+        models = list(threads.map(lambda _: vector_search.cached_encoder(), range(4)))
+
+    assert len(vector_search._encoders) == 1
+    assert {id(model) for model in models} == {id(vector_search._encoders[0])}
+
+
+def test_the_stores_of_all_threads_share_the_vectors(filled: Store) -> None:
+    vector_search.embed_missing(filled)
+    context = RecallContext(title="users get signed out all the time", at=now())
+
+    def search(_: int) -> tuple[str, int]:
+        with closing(filled.reopen()) as store:
+            found = rank_memories(store, context, by_meaning=True)
+            return found[0].row["body"], id(vector_search._space(store))
+
+    here = id(vector_search._space(filled))
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(search, range(8))) == {(TEXTS[0], here)}
+
+
+def test_vectors_made_elsewhere_are_found_by_all(filled: Store) -> None:
+    with closing(filled.reopen()) as other:
+        for store in (filled, other):
+            assert rank_memories(store, RecallContext(title="pictures", at=now()), by_meaning=True) == []
+        vector_search.embed_missing(other)
+        for store in (filled, other):
+            assert rank_memories(store, RecallContext(title="pictures", at=now()), by_meaning=True)

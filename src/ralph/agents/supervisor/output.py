@@ -8,6 +8,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from ralph.agents.supervisor.reaper import find_descendants, memory_of
 from ralph.core.records import SessionEnding
 from ralph.core.text import clean
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 HEAD_SHARE = 0.25
 """Share of the kept output taken from the start; the rest is the end, where the sigils are."""
+USAGE_POLL_SECONDS = 0.2
+"""Interval at which memory and processes are measured, in seconds."""
 STOP_POLL_SECONDS = 0.1
 """Interval at which `should_stop` is asked, in seconds."""
 
@@ -84,9 +87,12 @@ class TextForwarder:
 class LimitTracker:
     """Limits of a session and how much of them is used."""
 
-    def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
+    def __init__(self, limits: Limits, should_stop: Callable[[], bool], guard_pid: int = 0) -> None:
+        """`guard_pid`: the process whose descendants are the session's."""
         self._limits = limits
         self._should_stop = should_stop
+        self._guard_pid = guard_pid
+        self._last_usage_check = 0.0
         self._output_bytes = 0
         self._started_at = self._last_output = self._last_stop_check = time.monotonic()
 
@@ -108,10 +114,25 @@ class LimitTracker:
             return SessionEnding.WENT_SILENT
         if self.is_flooded:
             return SessionEnding.FLOODED
+        if now - self._last_usage_check >= USAGE_POLL_SECONDS and (limit := self._exceeded_usage()):
+            return limit
         if now - self._last_stop_check >= STOP_POLL_SECONDS:
             self._last_stop_check = now
             if self._should_stop():
                 return SessionEnding.STOPPED
+        return None
+
+    def _exceeded_usage(self) -> SessionEnding | None:
+        """Return whether the processes of the session use too much memory, or are too many."""
+        limits = self._limits
+        if not self._guard_pid or not (limits.memory_bytes or limits.processes):
+            return None
+        pids = [pid for pid, *_ in find_descendants(self._guard_pid)]
+        self._last_usage_check = time.monotonic()
+        if limits.processes and len(pids) > limits.processes:
+            return SessionEnding.TOO_MANY_PROCESSES
+        if limits.memory_bytes and sum(map(memory_of, pids)) > limits.memory_bytes:
+            return SessionEnding.OUT_OF_MEMORY
         return None
 
     def describe_limit(self, name: str, limit: SessionEnding) -> str:
@@ -121,6 +142,8 @@ class LimitTracker:
             SessionEnding.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
             SessionEnding.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
             SessionEnding.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
+            SessionEnding.OUT_OF_MEMORY: f"used more than {limits.memory_bytes >> 20:,} MB and was terminated",
+            SessionEnding.TOO_MANY_PROCESSES: f"had more than {limits.processes:,} processes and was terminated",
             SessionEnding.STOPPED: "was stopped",
         }[limit]
         return f"{name} {description}."

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from ralph.agents.supervisor import reaper
 from ralph.agents.supervisor.executables import find_program, start_error_message
 from ralph.agents.supervisor.output import HEAD_SHARE, LimitTracker, OutputBuffer, TextForwarder
+from ralph.core.ancestry import LOOP_NAME
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
 from ralph.core.records import SessionEnding, record
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ralph.agents import Limits
+    from ralph.agents.supervisor.sandbox import Sandbox
 
 MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 """Default amount of output kept in memory, in bytes."""
@@ -84,7 +86,12 @@ def run_program(
     """
     started = time.monotonic()
     with guarded_process(
-        argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
+        argv,
+        directory=directory,
+        environment=environment,
+        sandbox=limits.sandbox,
+        with_stdin=bool(stdin),
+        merge_stderr=merge_stderr,
     ) as program:
         monitor = _ProcessMonitor(program, stdin, limits, should_stop, on_output, max_output_bytes)
         monitor.until_the_end()
@@ -107,6 +114,7 @@ def guarded_process(
     *,
     directory: Path,
     environment: Mapping[str, str] | None = None,
+    sandbox: Sandbox | None = None,
     with_stdin: bool = True,
     merge_stderr: bool = False,
 ) -> Iterator[GuardedProcess]:
@@ -118,10 +126,16 @@ def guarded_process(
     """
     inherited = os.environ if environment is None else environment
     variables = {name: value for name, value in inherited.items() if name not in REDIRECTING_VARIABLES}
-    path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
+    search_path = variables.get("PATH", os.defpath)
+    path = find_program(argv[0], directory, search_path)
+    name = path.name
+    if sandbox:
+        argv = sandbox.command(path, argv, directory, variables)
+        path = find_program(argv[0], directory, search_path)
     _count_running(+1)
     try:
         program = GuardedProcess(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
+        program.name = name
         try:
             yield program
         finally:
@@ -194,6 +208,11 @@ class GuardedProcess:
         self.stdin = self._guard.stdin
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
+
+    @property
+    def guard_pid(self) -> int:
+        """Id of the guard, whose descendants are the processes of the program."""
+        return self._guard.pid
 
     def handle_status(self, chunk: bytes) -> None:
         """Process status lines from the guard."""
@@ -295,15 +314,41 @@ def _is_gone(pid: int) -> bool:
 
 
 _running = 0
+_named = 0
+"""Number of runs and programs for which this process has the name of a loop."""
+_own_name = ""
+"""Name of this process at other times."""
 _running_lock = threading.Lock()
 
 
 def _count_running(change: int) -> None:
-    """Adopt orphans while any program runs, in case it kills its guard."""
+    """Adopt orphans while any program runs, in case it kills its guard, and be known as what adopts them."""
     global _running
     with _running_lock:
         _running += change
         reaper.adopt_orphans(_running > 0)
+        _count_named(change)
+
+
+@contextmanager
+def named_as_loop() -> Iterator[None]:
+    """Give this process the name of a loop, by which what its sessions leave for its own git is known."""
+    with _running_lock:
+        _count_named(+1)
+    try:
+        yield
+    finally:
+        with _running_lock:
+            _count_named(-1)
+
+
+def _count_named(change: int) -> None:
+    global _named, _own_name
+    _named += change
+    if _named == change:
+        _own_name = reaper.rename_process(LOOP_NAME)
+    elif not _named:
+        reaper.rename_process(_own_name)
 
 
 # --- input and output --------------------------------------------------------------
@@ -326,7 +371,7 @@ class _ProcessMonitor:
         self.stderr = OutputBuffer(0, MAX_STDERR_BYTES)
 
         self._program = program
-        self._allowance = LimitTracker(limits, should_stop)
+        self._allowance = LimitTracker(limits, should_stop, program.guard_pid)
         self._should_stop = should_stop
         self._forwarder = TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))

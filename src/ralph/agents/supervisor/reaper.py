@@ -28,9 +28,12 @@ ORPHANED_TERMINATE_SECONDS = 0.5
 KILL_SECONDS = 5.0
 """Time SIGKILL is repeated before a process counts as impossible to kill, in seconds."""
 TAG_VARIABLE = "RALPH_SESSION"
+GUARD_NAME = "ralph-guard"
+"""Name of the guard in process lists, by which commands know that they run in a session (core/ancestry.py)."""
+MARK_RESOURCE, MARK_LIMIT = 10, 1 << 40
+"""RLIMIT_LOCKS and the limit for programs of a session (core/ancestry.py)."""
 IS_LINUX = sys.platform == "linux"
 
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -46,6 +49,33 @@ def adopt_orphans(enabled: bool) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
+
+
+def mark_session() -> None:
+    """Limit a resource that the kernel does not count, so that programs are known in any namespace."""
+    if IS_LINUX:
+        import resource
+
+        try:
+            resource.setrlimit(MARK_RESOURCE, (MARK_LIMIT, MARK_LIMIT))
+        except (ValueError, OSError):
+            pass  # marked by the session that this one runs in
+
+
+def rename_process(name: str) -> str:
+    """Set the name of this process in process lists, where supported; return the previous one."""
+    if not IS_LINUX:
+        return ""
+    previous = _read("/proc/self/comm").decode(errors="replace").rstrip("\n")
+    try:
+        file = os.open("/proc/self/comm", os.O_WRONLY)
+    except OSError:
+        return previous
+    try:
+        os.write(file, name.encode())
+    finally:
+        os.close(file)
+    return previous
 
 
 def find_descendants(root: int) -> set[ProcessInfo]:
@@ -76,6 +106,14 @@ def process_start_time(pid: int) -> int:
     """Return the start time of a process, in clock ticks since boot; 0 where unknown."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split() if IS_LINUX else []
     return int(fields[19]) if fields else 0
+
+
+def memory_of(pid: int) -> int:
+    """Return the memory that only this process uses, in bytes; what a fork shares with its parent counts for both."""
+    if not IS_LINUX:
+        return _memory_by_psutil(pid)
+    pages = _read(f"/proc/{pid}/statm").split()
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE") if pages else 0
 
 
 def terminate(processes: set[ProcessInfo]) -> None:
@@ -174,6 +212,16 @@ def _tag_by_psutil(pid: int) -> str | None:
         return None
 
 
+def _memory_by_psutil(pid: int) -> int:
+    _enable_site_packages()
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except (psutil.Error, OSError):
+        return 0
+
+
 def _enable_site_packages() -> None:
     if "site" not in sys.modules:  # The guard process runs with -S.
         import site
@@ -204,6 +252,7 @@ class ProcessGuard:
     def supervise(self, path: str, argv: list[str]) -> None:
         """Start the program and return when it and all its descendants have ended."""
         adopt_orphans(True)
+        mark_session()
         try:
             self._main = os.posix_spawn(
                 path,
@@ -278,18 +327,10 @@ class ProcessGuard:
             pass
 
 
-def _set_process_name() -> None:
-    """Appear as ralph-guard in process lists."""
-    if IS_LINUX:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, b"ralph-guard", 0, 0, 0)
-
-
 def main() -> None:
     """Guard the program named on the command line."""
     orders, news, path, *argv = sys.argv[1:]
-    _set_process_name()
+    rename_process(GUARD_NAME)
     ProcessGuard(int(orders), int(news)).supervise(path, argv)
     os._exit(0)  # Skipping interpreter shutdown saves milliseconds.
 

@@ -21,6 +21,7 @@ from ralph.agents.rehearsal import PLAYBOOK
 from ralph.core.config import TOML_NAME, load_config
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.records import AttemptOutcome, record
+from ralph.core.trust_record import TRUST_VARIABLE
 from ralph.loop.options import RunEnding, RunOptions
 from ralph.project import Project
 from ralph.store import open_store
@@ -149,9 +150,9 @@ def _build(directory: Path, with_memory: bool, watcher: DemoWatcher) -> list[tup
     """Build the project run by run. Return each task with its attempts."""
     watcher.start_build(with_memory)
     create_sample_project(directory)
-    # Ignore settings from the user's environment.
+    # Ignore settings from the user's environment, and use those just written.
     store = open_store(str(directory / FOLDER / DATABASE))
-    with Project(directory, store, load_config(directory, environment={})) as project:
+    with Project(directory, store, load_config(directory, environment={TRUST_VARIABLE: "1"})) as project:
         tasks: list[Task] = []
         for name, plan in RUN_TASK_FILES.items():
             watcher.start_run(name)

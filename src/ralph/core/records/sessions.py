@@ -15,6 +15,8 @@ class SessionEnding(StrEnum):
     TIMED_OUT = "timed out"
     WENT_SILENT = "went silent"
     FLOODED = "flooded"
+    OUT_OF_MEMORY = "used too much memory"
+    TOO_MANY_PROCESSES = "started too many processes"
     REFUSED = "refused"
     OUT_OF_TURNS = "out of turns or tokens"
     MODEL_FAILED = "could not use its model"

@@ -28,14 +28,16 @@ _REFERENCE = (
 """Code and references, which are no secrets: os.environ["X"], ${TOKEN}, self.next_token, !vault."""
 _PATH_OR_URL = r"(?i)^(?:[.~]{0,2}/|[a-z]:\\|[a-z+]{2,12}://)"
 _PLACEHOLDER = (
-    r"(?i)^(?:change-?me|your[-_].*|x{3,}|\*{3,}|\.{3,}|pass(?:word|wd)?|secret|token|user"
-    r"|(?:example|dummy|placeholder).*)$"
+    r"(?i)^(?:change[-_]?me\d{0,4}|replace[-_]?me|todo|your[-_].*|x{3,}|\*{3,}|\.{3,}|pass(?:word|wd)?|secret|token|user"
+    r"|(?:example|dummy|placeholder).*|true|false|none|null|undefined|.*(?-i:EXAMPLE(?:KEY)?)|.*x{8}.*|(?:[a-z]{2,6}[-_]){1,2})$"
 )
 _HARMLESS_NAME = (
     r"(?i)(?:file|path|url|uri|name|header|ref|dir|days|length|type|id|field|policy|iterations|timeout|ttl|count|age"
     r"|version|rotation|history|limit|size)[\"']?\\{0,3}[\"']?\s{0,3}[=:]"
 )
 """Endings of names that hold no secret: password_file, api_key_header, secretName."""
+_ARN = r"arn:[\w-]{1,20}:[\w:/-]{0,40}$"
+"""Beginning of an identifier of AWS, which names secrets."""
 _TECHNICAL = (
     r"(?i)^(?:1?pass(?:word)?\d?$|base\d|sha-?\d|md\d|[hrep]s\d{3}|argon2|bcrypt|scrypt|pbkdf2|oauth|utf-?\d|aes|rsa|ed\d{5}"
     r"|x509|http|v?\d[\d.:/-]*[a-z]{0,3}$|\d{4}-\d\d|[\w-]+\.[a-z]{1,5}$)"
@@ -89,17 +91,17 @@ def _has(value: str, *patterns: str) -> bool:
 # --- context -------------------------------------------------------------------------------
 
 # All patterns are matched against lowercase text. The last matching group is the value.
-_ASSIGNMENT = r"\\{0,3}[\"']?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3}"
+_ASSIGNMENT = r"\\{0,7}[\"']?(?:\[0m)?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3}(?:\[[\d;]{1,5}m)?"
 _SURE_NAME = (
     r"((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}|passphrase|pwd|_pass|token)"
     rf"{_ASSIGNMENT})"
-    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|((?:(?!</)[^\s\"',;]){6,}))"
+    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|((?:(?!</|\[\d\d?m|\[\d;)[^\s\"',;]){6,}))"
 )
 _WEAK_NAME = (
     r"(?:[a-z\d][_.-]?key(?:[_-]data)?|credentials?|[a-z]pass|_?auth|\bsig|signature|session(?:[_-]?id)?|sessid|\bsid"
     rf"|csrf\w{{0,10}}){_ASSIGNMENT}\\{{0,3}}[\"'`]?([^\s\"'`,;\\&<>]{{12,}})"
 )
-_PUBLIC_NAME = r"(?:public|primary|foreign|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
+_PUBLIC_NAME = r"(?:public|primary|foreign|websocket|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
 _TEST_OUTPUT = r"(?:[-=]{3}|tests?|checks?)\s{1,2}$"
 _PROSE = (
     r"(?:(pass(?:word|phrase|code|wd)s?|pwd?|pass)|api[ _-]?key|secret|token|[_-]key|credentials)"
@@ -108,20 +110,41 @@ _PROSE = (
 )
 _PAIR = (
     r"\b(?:(?:login|credentials?|creds|user(?:name)?|account)[\"']?\s{0,2}(?:is|:|=)\s{0,2}[\w.@-]{1,40}\s{0,2}[:/]"
+    r"|(?:log ?in|sign in|logged in) (?:with|as|using) [\w.@-]{1,40}\s{0,2}[:/]"
     r"|(?:admin|root|deploy|administrator|postgres):)\s{0,2}[\"'`]?([^\s\"'`<>,;/]{8,100})"
 )
 _COOKIE = r"=([^;\s\"'\\]{12,})"
 _BASIC = r"authorization\\{0,3}[\"']?\s?[:=]\s?\\{0,3}[\"']?basic ([^\s'\"$<{\\][^\s'\"\\]{7,})"
-_URL_USER = r"://([\w-]{20,200})(?=@)"
+_URL_USER = r"://([\w.+~-]{20,500})(?=@)"
+_PASSWORD_COMMANDS = tuple("mysql sshpass curl redis-cli zip 7z sqlcmd openssl mongo ldap htpasswd".split())
 _COMMAND = (
-    r"(?:sshpass\s-p\s?['\"]?|\bmysql\w{0,10}\b[^\n]{0,80}?\s-p['\"]?"
+    r"(?:sshpass\s-p\s?['\"]?|\b(?:redis-cli|zip|unzip|7z|sqlcmd|openssl|mongo\w{0,6}|ldap\w{3,9})\b"
+    r"[^\n]{0,80}?\s(?:-a|-k|-p|-w|-pass pass:|-passin pass:)\s?['\"]?"
+    r"|\bhtpasswd\s-\w{0,4}b\w?\s\S{1,80}\s\S{1,60}\s"
+    r"|\bmysql\w{0,10}\b[^\n]{0,80}?\s-p['\"]?"
     r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[\s=]['\"]?[^\s:'\"]{1,60}:)([^\s'\"]{6,200})"
 )
 _CRYPT_HASH = (
     r"\$(?:2[abxy]\$\d\d|[156y](?:\$[^\s$]{1,40}){1,2}|argon2\w{1,2}(?:\$[^\s$]{1,60}){1,3})\$([./a-z0-9+]{20,200})"
 )
 _KEY_IN_BASE64 = r"ls0tls1crudjti((?!bdrvju|bqvujm)[a-z0-9+/=]{20,})"
-_PGPASS = r"^\s{0,8}[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*-]{1,60}:(\S{6,200})\s*$"
+_PGPASS = r"(?:^|(?<=\\n)|(?<=[\s\"'+>-]))[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w.*-]{1,60}:([^\s\"'\\]{6,200})"
+_NETRC = (
+    r"\b(?:machine\s{1,3}[\w.-]{1,100}|default)(?:\s|\\{1,7}[nt]){1,12}login(?:\s|\\{1,7}[nt]){1,12}[^\s\\]{1,100}"
+    r"(?:\s|\\{1,7}[nt]){1,12}password(?:\s|\\{1,7}[nt]){1,12}([^\s\"'\\]{6,300})"
+)
+_QUERY = (
+    r"(?:[?&;]|%3f|%26|\\u0026)(?:api[_-]?|access[_-]?|auth[_-]?|client[_-]?|app[_-]?|private[_-]?|refresh[_-]?|id[_-]?"
+    r"|x-amz-)?(?:key|token|secret|signature|security-token|sig|code|password|passwd|pwd|pass|auth|credential)(?:=|%3d)"
+    r"([^\s\"'`&;#\\<>]{8,500})"
+)
+_NAMED_VALUE = (
+    r"(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|_pass|pwd)[\w.-]{0,20}(?:[\\\"']{0,5},?\s{1,12}\\{0,5}[\"']?(?:value|val|v)"
+    r"[\\\"']{0,5}\s?[:=]\s?|[\\\"']{1,4}\s?\{\s{0,12}(?:\w{1,20}\s?=\s?\w{1,20}\s{1,12})?default\s{0,8}=\s?"
+    r"|>)[\\\"']{0,5}([^\s\"'\\<>,;]{6,200})"
+)
+"""Pairs of a name and a value: `{"name": "DB_PASSWORD", "value": "…"}`, `<password>…</password>`."""
+_KEY_ID = rf"private_?key_?id{_ASSIGNMENT}\\{{0,7}}[\"']?([\da-f]{{40}})"
 _BASE64 = r"(?<![\w+/])([a-z0-9+/]{14,400}={0,2})(?![\w+/])"
 _USER_AND_PASSWORD = rb"[\w.@-]{2,60}:[!-~]{6,200}"
 
@@ -129,6 +152,7 @@ _USER_AND_PASSWORD = rb"[\w.@-]{2,60}:[!-~]{6,200}"
 def _is_assigned_secret(value: str, match: re.Match[str]) -> bool:
     is_prose = value.isalpha() and not match[1].endswith("=")
     is_prose |= " " in value and not any(character.isdigit() for character in value)
+    is_prose |= bool(compiled_pattern(_ARN).search(match.string, max(0, match.start() - 60), match.start()))
     return not (is_prose or _is_reference(value) or compiled_pattern(_HARMLESS_NAME).search(match[1]))
 
 
@@ -148,6 +172,17 @@ def _is_prose_secret(value: str, match: re.Match[str]) -> bool:
     return _is_strong(value) or (bool(may_be_weak) and _is_weak(value))
 
 
+def _is_random_or_single_case(value: str) -> bool:
+    """Return whether a value in a URL looks random, also in one case or as a UUID."""
+    if _is_random(value) or compiled_pattern(_UUID).fullmatch(value):
+        return True
+    return len(value) >= 20 and len(re.findall(r"\d+", value)) * 8 >= len(value) and value.isalnum()
+
+
+def _is_netrc_password(value: str, _: re.Match[str]) -> bool:
+    return bool(re.search(r"\d|[a-z][A-Z]|[!@#$%^&*+~?]", value)) and not _is_reference(value)
+
+
 def _is_basic(value: str, _: re.Match[str]) -> bool:
     return bool(re.search(r"[\d=]|[a-z][A-Z]", value))
 
@@ -165,7 +200,7 @@ def _is_login(value: str, _: re.Match[str]) -> bool:
 _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]], ...] = (
     (("basic ",), _BASIC, _is_basic),
     (("://",), _URL_USER, lambda value, _: _is_random(value)),
-    (("mysql", "sshpass", "curl "), _COMMAND, lambda value, _: _is_strong(value) or _is_weak(value)),
+    (_PASSWORD_COMMANDS, _COMMAND, lambda value, _: _is_strong(value) or _is_weak(value)),
     (("$1$", "$2", "$5$", "$6$", "$y$", "$argon"), _CRYPT_HASH, lambda *_: True),
     (("ls0tls1crudjti",), _KEY_IN_BASE64, lambda *_: True),
     (("cookie:", 'cookie"'), _COOKIE, lambda value, _: _is_random(value)),
@@ -181,7 +216,13 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
         _is_weakly_named,
     ),
     (("key", "pass", "pw", "secret", "token", "cred"), _PROSE, _is_prose_secret),
-    ((":5432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
+    (
+        ("key=", "token=", "secret=", "sig=", "signature=", "code=", "pass=", "password=", "pwd=", "auth="),
+        _QUERY,
+        lambda value, _: _is_random_or_single_case(value),
+    ),
+    (("private_key_id", "privatekeyid"), _KEY_ID, lambda *_: True),
+    ((":5432:", ":6432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """Lowercase markers that must be in a line before the pattern is tried, the pattern, and a check of the value."""
 CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in markers)
@@ -191,6 +232,11 @@ CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in marke
 def redact_in_context(text: str) -> str:
     """Return the text without secrets identified by names, sentences, commands and headers."""
     text = _redact_matches(text, _SURE_NAME, _is_assigned_secret)
+    lowered = _lower(text)
+    if "value" in lowered or "default" in lowered or ">" in text:
+        text = _redact_matches(text, _NAMED_VALUE, lambda value, _: _is_strong(value) or _is_weak(value))
+    if "login" in lowered and ("machine" in lowered or "default" in lowered):
+        text = _redact_matches(text, _NETRC, _is_netrc_password)
     lowered = _lower(text)
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))

@@ -155,6 +155,8 @@ def _span(detector: RegexBasedDetector, match: re.Match[str]) -> tuple[int, int]
     token = compiled_pattern(_VALUE).search(text, *match.span(group))
     if token is None or compiled_pattern(_PLACEHOLDER).search(token[0]) or text.startswith("@sha256:", token.end()):
         return None
+    if compiled_pattern(r"EXAMPLE$|[xX]{8}").search(token[0]):
+        return None
     if name in _LIKELY and not compiled_pattern(_LIKELY[name]).match(token[0]):
         return None
     if name == "BasicAuthDetector" and compiled_pattern(_EXAMPLE).fullmatch(token[0]):

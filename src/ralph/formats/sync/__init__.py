@@ -7,7 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
+from ralph.formats.sync.disk import KNOWLEDGE_DIR, MEMORIES_PATH, UNWRITTEN, SyncedFiles
 from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.sync_state import SyncState
@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.formats.sync.file_sync import FileSync
+    from ralph.formats.sync.three_way import FileChoice
     from ralph.store import Store
 
 
+UNTRUSTED_FILES = (
+    f"{MEMORIES_PATH} and {KNOWLEDGE_DIR} are neither read nor written: this directory is not trusted."
+    " Review it with: ralph trust"
+)
 MAX_PASSES = 3
 """Maximum number of passes over the files in one sync."""
 
@@ -35,6 +40,21 @@ class SyncResult:
     problems: tuple[str, ...] = ()
     has_unwritten: bool = False
     """Whether a file could not be written; the next sync retries."""
+    held_count: int = 0
+    """Number of entries whose file went back to an older version."""
+    change_id: str = ""
+
+
+def held_problems(count: int) -> tuple[str, ...]:
+    """Return as a problem that the files of some memories went back to an older version."""
+    if not count:
+        return ()
+    what = "1 memory is" if count == 1 else f"{count:,} memories are"
+    return (
+        f"The memory files went back to an older version (git, or a stale editor?): {what} missing from them or older"
+        " there. Nothing was forgotten. To write the files again: ralph memory files restore."
+        " To accept the files as they are: ralph memory files accept",
+    )
 
 
 def files_fingerprint(store: Store, root: Path | str) -> str:
@@ -47,44 +67,70 @@ def has_unwritten_files(store: Store, root: Path | str) -> bool:
     return SyncState(store.scope, working_copy_id(store, root)).last_sync()[1] == UNWRITTEN
 
 
-def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
-    """Return the ids of active memories of the given kinds that were written to the files of this working copy.
+def held_memory_ids(store: Store, root: Path | str) -> list[tuple[str, str]]:
+    """Return path and memory id of the entries whose file went back to an older version."""
+    return SyncState(store.scope, working_copy_id(store, root)).held_entries()
 
-    The value says whether the memory is held: it vanished from the files together with too many others to be deleted.
+
+def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, only_edits: bool = False) -> SyncResult:
+    """Sync the files of a working copy with the store; problems are returned, never raised.
+
+    `choice` decides about files that went back to an older version. Until then both sides stay as they are. With
+    `only_edits`, nothing is done unless the files have changed: what the files lack is left to a later sync.
     """
-    # In a shared store, missing entries are normal: they are written with the next memory command.
-    if store.has_multiple_checkouts:
-        return {}
-    written = SyncState(store.scope).synced_memories()
-    return {
-        row["id"]: written[row["id"]] for row in store.memories.listing.texts_of_kinds(kinds) if row["id"] in written
-    }
-
-
-def sync(store: Store, root: Path | str) -> SyncResult:
-    """Sync the files of a working copy with the store; problems are returned, never raised."""
     disk = SyncedFiles(store, root, working_copy_id(store, root))
-    if not disk.is_stale():
-        return SyncResult()
+    if not choice and not (disk.has_edits() if only_edits else disk.is_stale()):
+        return SyncResult(problems=held_problems(disk.held_count), held_count=disk.held_count)
+    # The transaction also keeps other Ralph processes from writing the files.
+    with store.transaction():
+        disk = SyncedFiles(store, root, working_copy_id(store, root))
+        if not choice and not disk.is_stale():  # another process has synced them while this one waited
+            return SyncResult(problems=held_problems(disk.held_count), held_count=disk.held_count)
+        if not _may_sync(disk, root):
+            return SyncResult(problems=(UNTRUSTED_FILES,))
+        from ralph.formats.sync.additions import write_additions
+
+        added = None if choice or disk.held_count else write_additions(disk)
+        return _full_sync(store, disk, choice) if added is None else SyncResult(written=added)
+
+
+def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> SyncResult:
     from ralph.formats.sync.knowledge_folder import KnowledgeFolderSync
     from ralph.formats.sync.memories_file import MemoriesFileSync
 
     change = ChangeInfo(who="file", why="", id=change_id())
     done: list[FileSync] = []
-    # The transaction also keeps other Ralph processes from writing the files.
-    with store.transaction():
-        for _ in range(MAX_PASSES):
-            before = store.memories.history.last_event_seq()
-            targets = [target(store, disk, change) for target in (MemoriesFileSync, KnowledgeFolderSync)]
-            for target in targets:
-                target.sync()
-            done += targets
-            if store.memories.history.last_event_seq() == before:
-                break  # otherwise an edit in one file may have moved a memory to the other
-        disk.finish()
+    for _ in range(MAX_PASSES):
+        before = store.memories.history.last_event_seq()
+        targets = [target(store, disk, change, choice) for target in (MemoriesFileSync, KnowledgeFolderSync)]
+        for target in targets:
+            target.sync()
+        done += targets
+        if store.memories.history.last_event_seq() == before:
+            break  # otherwise an edit in one file may have moved a memory to the other
+    disk.finish()
     return SyncResult(
         imported_count=sum(target.imported_count for target in done),
         written=sum(target.written for target in done),
-        problems=tuple(dict.fromkeys(problem for target in done for problem in target.problems)),
+        problems=(
+            *dict.fromkeys(problem for target in done for problem in target.problems),
+            *held_problems(disk.held_count),
+        ),
         has_unwritten=disk.has_unwritten,
+        held_count=disk.held_count,
+        change_id=change.id,
     )
+
+
+def are_files_held(store: Store, root: Path | str) -> bool:
+    """Return whether the files are not synced because nobody trusts what they say."""
+    disk = SyncedFiles(store, root, working_copy_id(store, root))
+    return disk.is_stale() and not _may_sync(disk, root)
+
+
+def _may_sync(disk: SyncedFiles, root: Path | str) -> bool:
+    """Return whether the files count: a person trusts them, or nobody was asked and they are as Ralph left them."""
+    from ralph.core.trust_record import are_files_trusted
+
+    is_trusted = are_files_trusted(root)
+    return not disk.has_new_content() if is_trusted is None else is_trusted

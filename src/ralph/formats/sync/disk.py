@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.store import Store
+    from ralph.store.database import Row
 
 MEMORIES_PATH = ".agent/memories.md"
 OLD_MEMORIES_PATH = ".ralph/agent/memories.md"
@@ -66,34 +67,44 @@ class SyncedFiles:
     """The synced files of one working copy, compared with their state at the last sync."""
 
     def __init__(self, store: Store, root: Path | str, place: str) -> None:
-        self._root = os.fspath(root)
+        self.root = os.fspath(root)
         self.sync_state = SyncState(store.scope, place)
         self.is_shared = store.is_shared
         self._store = store
         self.memories = memories_path(root)
         self.has_unwritten = False
-        self._last_sync = self.sync_state.last_sync()
+        seq, mark, self.held_count = self.sync_state.last_sync()
+        self._last_sync = seq, mark
         self._known: dict[str, tuple[int, int]] | None = None
 
     def is_stale(self) -> bool:
         """Return whether a file or the store has changed since the last sync."""
         return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
 
+    def has_edits(self) -> bool:
+        """Return whether a file has changed since the last sync, or could not be written by it."""
+        return self.fingerprint() != self._last_sync[1]
+
+    def has_new_content(self) -> bool:
+        """Return whether a file is not as the last sync left it."""
+        return self._stats() != self.sync_state.files()
+
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
         return _fingerprint(self._stats())
 
     @property
-    def root(self) -> Path:
-        """The directory of the working copy."""
-        from pathlib import Path  # slow to import, and not needed if nothing has changed
-
-        return Path(self._root)
-
-    @property
     def is_restored(self) -> bool:
         """Return whether the store was restored from a backup, which makes it win over the files."""
         return self._last_sync[1] == RESTORED_MARK
+
+    def is_as_synced(self) -> bool:
+        """Return whether there are files, all as the last sync left them."""
+        return self._last_sync[1] != "" and not self.has_edits()
+
+    def changed_memories(self, limit: int) -> list[Row]:
+        """Return up to `limit` memories that have changed since the last sync, oldest first."""
+        return self.sync_state.changed_memories(self._last_sync[0], limit)
 
     def is_unchanged(self, kinds: Sequence[str], folder: str) -> bool:
         """Return whether no memory of these kinds and no file in this folder has changed since the last sync."""
@@ -105,7 +116,7 @@ class SyncedFiles:
         """Return the size and modification time of every synced file, by path."""
         found: dict[str, tuple[int, int]] = {}
         try:
-            with os.scandir(os.path.join(self._root, KNOWLEDGE_DIR)) as entries:  # noqa: PTH118
+            with os.scandir(os.path.join(self.root, KNOWLEDGE_DIR)) as entries:  # noqa: PTH118
                 for entry in entries:
                     if entry.name.endswith(".md") and not entry.name.startswith("."):
                         stat = entry.stat()
@@ -119,7 +130,7 @@ class SyncedFiles:
     def knowledge_paths(self) -> list[str]:
         """Return the relative paths of the knowledge files, sorted."""
         try:
-            names = sorted(path.name for path in (self.root / KNOWLEDGE_DIR).iterdir())
+            names = sorted(os.listdir(f"{self.root}/{KNOWLEDGE_DIR}"))  # noqa: PTH208
         except OSError:
             return []
         return [KNOWLEDGE_DIR + name for name in names if name.endswith(".md") and not name.startswith(".")]
@@ -132,7 +143,7 @@ class SyncedFiles:
 
     def exists(self, path: str) -> bool:
         """Return whether anything exists at a path."""
-        return os.path.lexists(f"{self._root}/{path}")
+        return os.path.lexists(f"{self.root}/{path}")
 
     def read(self, path: str) -> FileContent | None:
         """Read a file; return None if it does not exist."""
@@ -143,7 +154,7 @@ class SyncedFiles:
             if is_late or not 0 <= time.time_ns() - stat[1] < TIMESTAMP_RESOLUTION_NS:
                 text = read_text_bytes(self.root, path).decode("utf-8", "surrogateescape")
                 # Editors that save in place leave a partial file for a moment.
-                if self._stat(path) == stat and not is_being_written(f"{self._root}/{path}"):
+                if self._stat(path) == stat and not is_being_written(f"{self.root}/{path}"):
                     return FileContent(path=path, text=text, stat=stat)
                 if is_late or time.time_ns() - stat[1] > WRITE_WAIT_SECONDS * 1e9:
                     self.has_unwritten = True
@@ -158,7 +169,7 @@ class SyncedFiles:
         # Backdated, so that even an immediate save by somebody else gets another timestamp.
         changed_ns = time.time_ns() - 2 * TIMESTAMP_RESOLUTION_NS
         try:
-            full_path = self.root.joinpath(os.path.realpath(self.root / path))
+            full_path = os.path.realpath(f"{self.root}/{path}")
             if not replace_if_unchanged(
                 full_path, content, seen.stat if seen else None, modified_ns=changed_ns, is_durable=is_durable
             ):
@@ -172,7 +183,7 @@ class SyncedFiles:
         """Delete a file and return True, unless it no longer is as it was seen."""
         check_inside_project(self.root, path)
         try:
-            return remove_if_unchanged(self.root / path, seen.stat)
+            return remove_if_unchanged(f"{self.root}/{path}", seen.stat)
         except OSError as error:
             self.has_unwritten = True
             raise UnusableFileError(f"Cannot delete {path}: {error.strerror}.") from error
@@ -184,36 +195,38 @@ class SyncedFiles:
     def finish(self) -> None:
         """Record that everything is synced up to the newest event, or that a file could not be written."""
         for folder in (KNOWLEDGE_DIR, os.path.dirname(self.memories)):  # noqa: PTH120
-            delete_temporary_files(os.path.join(self._root, folder))  # noqa: PTH118
+            delete_temporary_files(os.path.join(self.root, folder))  # noqa: PTH118
         fingerprint = UNWRITTEN if self.has_unwritten else _fingerprint(self.sync_state.files())
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint)
+        self.held_count = len(self.sync_state.held_entries())
+        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint, self.held_count)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:
-            found = os.stat(os.path.join(self._root, path))  # noqa: PTH116, PTH118
+            found = os.stat(os.path.join(self.root, path))  # noqa: PTH116, PTH118
         except OSError:
             return None
         return found.st_size, found.st_mtime_ns
 
 
-def read_bytes(root: Path, path: str) -> bytes:
+def read_bytes(root: Path | str, path: str) -> bytes:
     """Return the bytes of a synced file; raise `UnusableFileError` if it must not be read."""
     check_inside_project(root, path)
-    full_path = root / path
+    full_path = f"{root}/{path}"
     try:
-        if not full_path.is_file() or full_path.stat().st_size > MAX_SYNCED_BYTES:
+        if not os.path.isfile(full_path) or os.stat(full_path).st_size > MAX_SYNCED_BYTES:  # noqa: PTH113, PTH116
             raise UnusableFileError(
                 f"{path} is not a regular file of at most {MAX_SYNCED_BYTES // 1024 // 1024} MB; it is not synced."
             )
-        return full_path.read_bytes()
+        with open(full_path, "rb") as file:  # noqa: PTH123
+            return file.read()
     except OSError as error:
         raise UnusableFileError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def read_text_bytes(root: Path, path: str) -> bytes:
+def read_text_bytes(root: Path | str, path: str) -> bytes:
     """Return the bytes of a synced text file; raise `UnusableFileError` if it must not be read."""
     content = read_bytes(root, path)
     if b"\0" in content:
@@ -221,14 +234,15 @@ def read_text_bytes(root: Path, path: str) -> bytes:
     return content
 
 
-def check_inside_project(root: Path, path: str) -> None:
+def check_inside_project(root: Path | str, path: str) -> None:
     """Raise `UnusableFileError` for symlinks to the database or to files outside the project.
 
     Closing any file handle of the SQLite database would release the locks of this process on it.
     """
-    if not is_inside(root / path, root):
+    full_path = f"{root}/{path}"
+    if not is_inside(full_path, root):
         raise UnusableFileError(f"{path} is a symlink that points outside the project; it is not synced.")
-    if "/.ralph/ralph.db" in os.path.realpath(root / path):
+    if "/.ralph/ralph.db" in os.path.realpath(full_path):
         raise UnusableFileError(f"{path} is a symlink to the database; it is not synced.")
 
 

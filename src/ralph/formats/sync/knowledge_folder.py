@@ -12,7 +12,8 @@ from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
 from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
 from ralph.formats.sync.file_sync import FileSync, new_memory
-from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
+from ralph.formats.sync.regressions import GitProvenance
+from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
 from ralph.memory.lifecycle.knowledge import title_key
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -37,13 +38,13 @@ class ParsedKnowledgeFile:
 class KnowledgeFolderSync(FileSync):
     """One sync of the directory."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
-        super().__init__(store, disk, change)
+    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
+        super().__init__(store, disk, change, choice)
         agreed = disk.sync_state.entries_under(KNOWLEDGE_DIR)
         self._base = {path: (id, text.removeprefix(HELD_PREFIX)) for path, (id, text) in agreed.items()}
         """Memory id and text of each file at the last sync, by path."""
         self._held = {path for path, (_, text) in agreed.items() if text.startswith(HELD_PREFIX)}
-        """Files that vanished together with too many others to count as deleted."""
+        """Files that went back to an older version, or vanished although nobody deleted them."""
         self._unmatched: dict[str, Memory] = {}
         """Entries that have not been matched with a file yet, by id."""
         self._without_file: dict[str, str] = {}
@@ -53,7 +54,8 @@ class KnowledgeFolderSync(FileSync):
         """Import changes from the files, then write what they lack."""
         paths = self._disk.knowledge_paths()
         if (
-            set(paths) == set(self._base) - self._held
+            not self._choice
+            and set(paths) == set(self._base) - self._held
             and not any(map(self._disk.has_changed, paths))
             and self._disk.is_unchanged(("knowledge",), KNOWLEDGE_DIR)
         ):
@@ -73,28 +75,43 @@ class KnowledgeFolderSync(FileSync):
         }
         for path, file in changed.items():
             self._sync_file(path, file)
-        for path in (self._held & set(self._base)) - set(paths):
+        self._sync_missing(set(paths))
+        self._write_new({path.removeprefix(KNOWLEDGE_DIR) for path in paths})
+
+    def _sync_missing(self, paths: set[str]) -> None:
+        """Delete the entries of files that somebody deleted, and hold those of files that just vanished."""
+        if self._choice is FileChoice.ACCEPT:
+            self._held.clear()
+        for path in (self._held & set(self._base)) - paths:
             id, base = self._base[path]
-            if id in self._unmatched and _comparable_memory(self._unmatched[id]) == base:
+            is_same = id in self._unmatched and _comparable_memory(self._unmatched[id]) == base
+            if is_same and self._choice is None:
                 del self._unmatched[id]
-            else:  # deleted, or changed and therefore written to a new file
+            else:  # deleted, or changed or to be restored, and therefore written to a new file
                 self._disk.sync_state.delete_file(path)
-        vanished = sorted(set(self._base) - set(paths) - self._held)
-        if is_suspicious_deletion(len(vanished), len(set(self._base) - self._held)) and not self._disk.is_shared:
-            self.problems.append(
-                f"{len(vanished)} of {len(self._base)} files vanished from {KNOWLEDGE_DIR}, too many for a deliberate"
-                " deletion. Their entries were kept. Delete the directory to restore the files, or delete the entries"
-                " with: ralph memory delete ID"
-            )
-            for path in vanished:
+        vanished = sorted(set(self._base) - paths - self._held)
+        not_deleted = self._not_deleted(vanished, paths)
+        for path in vanished:
+            if path in not_deleted:
                 id, base = self._base[path]
                 self._unmatched.pop(id, None)
-                self._disk.sync_state.delete_file(path)
-                self._disk.sync_state.save_entries(path, {id: HELD_PREFIX + base})
-        else:
-            for path in vanished:
+                self._hold(path, id, base)
+            else:
                 self._delete_vanished(path)
-        self._write_new({path.removeprefix(KNOWLEDGE_DIR) for path in paths})
+
+    def _not_deleted(self, vanished: list[str], paths: set[str]) -> set[str]:
+        """Return the missing files that nobody deleted: too many at once, or taken by git."""
+        if self._disk.is_shared or self._choice is FileChoice.ACCEPT:
+            return set()
+        if is_suspicious_deletion(len(vanished), len(set(self._base) - self._held)):
+            return set(vanished)
+        git = GitProvenance(self._disk.root)
+        return {path for path in vanished if git.is_file_taken_by_git(path, sorted(paths & set(self._base)))}
+
+    def _hold(self, path: str, id: str, text: str) -> None:
+        """Record that a file went back to an older version while its entry stays as it is."""
+        self._disk.sync_state.delete_file(path)
+        self._disk.sync_state.save_entries(path, {id: HELD_PREFIX + text})
 
     def _read_changed(self, paths: list[str]) -> dict[str, ParsedKnowledgeFile]:
         """Return the files that may differ from their entry, and mark the other entries as matched."""
@@ -138,6 +155,9 @@ class KnowledgeFolderSync(FileSync):
     def _sync_file(self, path: str, file: ParsedKnowledgeFile) -> None:
         id, base = self._base.get(path) or (self._find_entry(file.note), None)
         memory = self._unmatched.pop(id, None)
+        is_held = path in self._held
+        if self._choice is FileChoice.ACCEPT and is_held and memory is None:
+            base = None  # as if the file were new, because the entry was inactive before it came back
         file_text, store_text = _comparable(file.note), _comparable_memory(memory) if memory else None
         action, is_conflict = decide_sync(
             base,
@@ -149,6 +169,14 @@ class KnowledgeFolderSync(FileSync):
         if self._disk.is_restored and memory and file_text != store_text:
             self._record_file_version(memory, _fields(file.note), path)
             action = SyncAction.EXPORT
+        if self._choice is FileChoice.RESTORE and is_held:
+            action = SyncAction.EXPORT if memory else SyncAction.REMOVE
+        if id and self._is_regression(
+            action, id, file_text, _comparable_memory, is_held=is_held, is_active=bool(memory)
+        ):
+            self._hold(path, id, base or file_text)
+            self._disk.mark_synced(file.content)
+            return
         content: FileContent | None = file.content
         try:
             if action is SyncAction.IMPORT:

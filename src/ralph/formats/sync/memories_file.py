@@ -11,20 +11,20 @@ from ralph.formats.imported import InvalidEntryError, parse_timestamp
 from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
 from ralph.formats.memories_md import clean_tags, edit_document, header_id
 from ralph.formats.sync.disk import UnusableFileError
+from ralph.formats.sync.entries import comparable_row, encode, encode_fields, row_entry, strip_lines
 from ralph.formats.sync.file_sync import FileSync, new_memory
-from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
+from ralph.formats.sync.regressions import GitProvenance, is_known_version, unseen_by_file
+from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
 from ralph.store.memories import ChangeInfo
 from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from ralph.formats.memories_document import MemoriesDocument
     from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
-    from ralph.store.database import Row
 
 MAX_WRITE_ATTEMPTS = 5
 """Number of attempts to write the file while others keep changing it."""
@@ -33,8 +33,8 @@ MAX_WRITE_ATTEMPTS = 5
 class MemoriesFileSync(FileSync):
     """One sync of the file."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
-        super().__init__(store, disk, replace(change, why=disk.memories))
+    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
+        super().__init__(store, disk, replace(change, why=disk.memories), choice)
         self._path = disk.memories
         self._base = disk.sync_state.entries(self._path)
         self._imported_texts: dict[str, str | None] = {}
@@ -42,7 +42,8 @@ class MemoriesFileSync(FileSync):
 
     def sync(self) -> None:
         """Import changes from the file, then write what it lacks."""
-        if not self._disk.has_changed(self._path) and self._disk.is_unchanged(tuple(SECTION_HEADINGS), self._path):
+        is_unchanged = not self._disk.has_changed(self._path)
+        if not self._choice and is_unchanged and self._disk.is_unchanged(tuple(SECTION_HEADINGS), self._path):
             return
         try:
             for _ in range(MAX_WRITE_ATTEMPTS):
@@ -111,22 +112,25 @@ class MemoriesFileSync(FileSync):
         bases = {header_id(id): (id, text.removeprefix(HELD_PREFIX)) for id, text in self._base.items()}
         held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD_PREFIX)}
         gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
-        is_held = (
-            not is_emptied and not self._disk.is_shared and is_suspicious_deletion(len(gone), len(bases) - len(held))
-        )
-        if is_held:
-            self.problems.append(
-                f"{len(gone)} of {len(bases)} entries vanished from {self._path}, too many for a deliberate deletion."
-                " Their memories were kept. Restore the entries with: ralph memory init --force."
-                " Delete memories with: ralph memory delete ID"
-            )
+        if not is_emptied and not self._disk.is_shared and self._choice is not FileChoice.ACCEPT:
+            agreed = {
+                id
+                for key, (id, base) in bases.items()
+                if key in entries
+                and key in known
+                and _comparable(entries[key], base) == base
+                and comparable_row(known[key]) == base
+            }
+            held |= self._not_deleted({key: bases[key][0] for key in gone}, len(bases) - len(held), agreed)
         for key in dict.fromkeys([*entries, *bases, *reversed(known)]):
             if key in unread:
                 continue
             entry, row = entries.get(key), known.get(key)
             id, base = bases.get(key, (row["id"] if row else key, None))
+            if self._choice is FileChoice.ACCEPT and key in held and row is None:
+                base = None  # as if the entry were new, because the memory was inactive before it came back
             file_text = _comparable(entry, base) if entry else None
-            store_text = _comparable_row(row) if row else None
+            store_text = comparable_row(row) if row else None
             is_new = entry is not None and row is None and base is None
             known_before = self._memories.find_by_id(id) if is_new else None
             action, is_conflict = decide_sync(
@@ -136,12 +140,17 @@ class MemoriesFileSync(FileSync):
                 is_shared=self._disk.is_shared,
                 is_inactive=known_before is not None,
             )
-            if action is SyncAction.DELETE and base and (is_held or key in held):
-                synced_texts[id] = HELD_PREFIX + base
-                continue
             if self._disk.is_restored and entry is not None and row is not None and file_text != store_text:
                 self._record_file_version(self._memories.get(id), _fields(entry), self._path)
                 action = SyncAction.EXPORT
+            if self._choice is FileChoice.RESTORE and key in held:
+                action = SyncAction.EXPORT if row else SyncAction.REMOVE
+            is_stored = row is not None or base is not None or known_before is not None
+            if is_stored and self._is_regression(
+                action, id, file_text, comparable_memory, is_held=key in held, is_active=row is not None
+            ):
+                synced_texts[id] = HELD_PREFIX + (base or file_text or "")
+                continue
             if action is SyncAction.IMPORT and entry is not None:
                 if is_new and known_before is None:
                     new.append(entry)
@@ -150,7 +159,7 @@ class MemoriesFileSync(FileSync):
             elif action is SyncAction.DELETE:
                 self._delete(id, self._path, f"removed from {self._path}")
             elif action is SyncAction.EXPORT and row is not None:
-                put.append(_entry(row))
+                put.append(row_entry(row))
             elif action is SyncAction.REMOVE:
                 remove.append(key)
             if action in (SyncAction.IMPORT, SyncAction.DELETE):
@@ -167,6 +176,17 @@ class MemoriesFileSync(FileSync):
         self._memories.insert_all_unchecked([_memory(entry) for entry in new], self._change)
         self.imported_count += len(new)
         return synced_texts, put, remove
+
+    def _not_deleted(self, gone: dict[str, str], total: int, agreed: set[str]) -> set[str]:
+        """Return the missing entries that nobody deleted, because the file is damaged or an older version.
+
+        `gone` maps entries to memory ids; `agreed` has the ids of entries that are in the file as Ralph wrote them.
+        """
+        if is_suspicious_deletion(len(gone), total):
+            return set(gone)
+        unseen = unseen_by_file(self._memories, gone.values(), agreed)
+        lost = {key for key, id in gone.items() if id in unseen}
+        return lost | GitProvenance(self._disk.root).entries_unknown_to_file(self._path, gone.keys() - lost)
 
     def _import(self, id: str, entry: MarkdownEntry, is_conflict: bool) -> None:
         fields = _fields(entry)
@@ -194,57 +214,32 @@ class MemoriesFileSync(FileSync):
             for entry in (*theirs, *ours[:1]):
                 known = self._memories.find_by_id(id)
                 if known is None or (
-                    _encode_fields(known.kind, known.content, known.tags) != _comparable(entry)
-                    and not self._is_in_history(id, entry, entry in ours)
+                    comparable_memory(known) != _comparable(entry)
+                    and not is_known_version(self._memories, id, _comparable(entry), comparable_memory)
+                    and not (entry in theirs and self._is_in_history(id, entry))
                 ):
                     self._import(id, entry, is_conflict=True)
 
-    def _is_in_history(self, id: str, entry: MarkdownEntry, is_ours: bool) -> bool:
-        """Return whether the history already has this text; always False for ours, which must be the current text."""
-        if is_ours:
-            return False
+    def _is_in_history(self, id: str, entry: MarkdownEntry) -> bool:
+        """Return whether an earlier sync has already imported this side of a conflict."""
         body = _fields(entry)["content"]
         return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history.of(id))
 
 
 def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:
     """Return an entry in a form that can be compared; an unchanged one is not cleaned again."""
-    if base is not None and _encode([entry.kind, entry.body, list(entry.tags)]) == base:
+    if base is not None and encode([entry.kind, entry.body, list(entry.tags)]) == base:
         return base
-    return _encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
+    return encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
 
 
-def _comparable_row(row: Row) -> str:
+def comparable_memory(memory: Memory) -> str:
     """Return a memory in the form of its entry in the file, for comparison."""
-    return _encode_fields(row["kind"], row["body"], json.loads(row["tags"]))
-
-
-def _encode_fields(kind: str, body: str, tags: Iterable[str]) -> str:
-    """Encode kind, text and tags as they would come back from a file."""
-    return _encode([kind, _strip_lines(body), list(clean_tags(tag.lower() for tag in tags))])
-
-
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-
-
-def _strip_lines(text: str) -> str:
-    if " \n" not in text and "\t\n" not in text:
-        return text.strip()
-    return "\n".join(line.rstrip() for line in text.split("\n")).strip()
-
-
-def _entry(row: Row) -> MarkdownEntry:
-    return MarkdownEntry(
-        id=header_id(row["id"]),
-        kind=row["kind"],
-        body=row["body"],
-        tags=tuple(json.loads(row["tags"])),
-        created=row["created_at"][:10],
-    )
+    return encode_fields(memory.kind, memory.content, memory.tags)
 
 
 def _fields(entry: MarkdownEntry) -> dict[str, Any]:
-    body = _strip_lines(sanitize(entry.body))
+    body = strip_lines(sanitize(entry.body))
     return {
         "kind": entry.kind,
         "title": extract_title(body),

@@ -7,8 +7,7 @@ import os
 from ralph.core.records import record
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import parse_note
-from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
-from ralph.formats.memories_md import header_id
+from ralph.formats.memories_document import parse_document
 from ralph.formats.sync.disk import (
     KNOWLEDGE_DIR,
     MEMORIES_PATH,
@@ -17,15 +16,11 @@ from ralph.formats.sync.disk import (
     memories_path,
     read_text_bytes,
 )
-from ralph.formats.sync.three_way import is_suspicious_deletion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-
-    Stored = Callable[[tuple[str, ...]], Mapping[str, bool]]
-    """Function that returns the ids of memories of these kinds that were in the files, and whether each is held."""
 
 
 @record
@@ -38,7 +33,7 @@ class FileProblem:
     """Name of the file, if the problem keeps it from being read."""
 
 
-def check_memories_file(root: Path, stored: Stored) -> Iterator[FileProblem]:
+def check_memories_file(root: Path) -> Iterator[FileProblem]:
     """Yield the problems of the markdown memories file."""
     name = memories_path(root)
     if (root / MEMORIES_PATH).exists() and (root / OLD_MEMORIES_PATH).exists():
@@ -58,13 +53,6 @@ def check_memories_file(root: Path, stored: Stored) -> Iterator[FileProblem]:
         yield FileProblem(message=str(error).removesuffix("."), fix=fix)
         return
     document = parse_document(text)
-    present_ids = {*document.ids_without_text, *(entry.id for entry in document.entries)}
-    known = stored(tuple(SECTION_HEADINGS))
-    gone = [id for id in known if header_id(id) not in present_ids]
-    if text.strip() and (is_suspicious_deletion(len(gone), len(known)) or any(known[id] for id in gone)):
-        message = f"{len(gone):,} memories are missing from {name}, too many for a deliberate deletion"
-        fix = "restore them with ralph memory init --force, or delete them with ralph memory delete ID"
-        yield FileProblem(message=message, fix=fix)
     if document.has_conflict:
         fix = "resolve them; until then the file is not written"
         yield FileProblem(message=f"{name} has git conflict markers", fix=fix)
@@ -73,15 +61,9 @@ def check_memories_file(root: Path, stored: Stored) -> Iterator[FileProblem]:
         yield FileProblem(message=f"{name}, line {problem.line}: {problem.why}", fix=fix)
 
 
-def check_knowledge_files(root: Path, stored: Stored) -> Iterator[FileProblem]:
+def check_knowledge_files(root: Path) -> Iterator[FileProblem]:
     """Yield the problems of the knowledge files."""
     paths = sorted((root / KNOWLEDGE_DIR).glob("*.md"))
-    known = stored(("knowledge",))
-    gone = max(len(known) - len(paths), sum(known.values()))
-    if (root / KNOWLEDGE_DIR).is_dir() and (is_suspicious_deletion(gone, len(known)) or any(known.values())):
-        message = f"{gone:,} entries have no file in {KNOWLEDGE_DIR}, too many for a deliberate deletion"
-        fix = "delete the directory to restore them, or delete them with ralph memory delete ID"
-        yield FileProblem(message=message, fix=fix)
     for path in paths:
         try:
             parse_note(read_text_bytes(root, KNOWLEDGE_DIR + path.name).decode("utf-8", "replace"))

@@ -24,6 +24,13 @@ class SyncAction(StrEnum):
     DELETE = "delete the memory in the store"
 
 
+class FileChoice(StrEnum):
+    """What to do with files that went back to an older version."""
+
+    RESTORE = "restore"
+    ACCEPT = "accept"
+
+
 def is_suspicious_deletion(gone: int, known: int) -> bool:
     """Return whether so many entries vanished at once that the file is probably damaged or from another branch."""
     return needs_confirmation(gone, known) or (gone > 1 and gone == known)
@@ -34,7 +41,7 @@ def decide_sync(
 ) -> tuple[SyncAction, bool]:
     """Return the action that syncs file and store, and whether both had changed.
 
-    `base` is the text at the last sync. `is_shared` means that other working copies use the same store, `is_out_of_use`
+    `base` is the text at the last sync. `is_shared` means that other working copies use the same store, `is_inactive`
     that the store has the memory but it is no longer active.
     """
     if file == store:

@@ -21,6 +21,7 @@ from ralph.integrations.setup.entries import SERVER_NAME, UNKNOWN_HISTORY, FileH
 from ralph.integrations.setup.exclude import exclude_edit, plan_exclude
 from ralph.integrations.setup.reading import read_settings_file
 from ralph.integrations.setup.text_edits import FileEdit
+from ralph.workspace import actor_for_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -246,6 +247,8 @@ def apply_plan(plan: SetupPlan) -> None:
 
     The originals are saved before the first change and, when uninstalling, deleted after the last one.
     """
+    for change in plan.changes:
+        actor_for_file(change.path).require("setup")
     if plan.originals:
         plan.originals_store.write(plan.originals)
     for change in plan.changes:

@@ -90,7 +90,7 @@ def _normalize_word(word: str) -> str:
 
 def fingerprint(memory: Memory) -> str:
     """Return 16 hex digits that are equal for two memories with the same meaning."""
-    import hashlib
+    from ralph.core.hashing import sha256_hex
 
     if memory.kind == "knowledge":
         from ralph.memory.lifecycle.knowledge import title_key
@@ -105,7 +105,7 @@ def fingerprint(memory: Memory) -> str:
         identity_text = ("avoid: " if memory.kind in WARNING_KINDS else "") + normalized_words(
             memory.content or memory.title
         )
-    return hashlib.sha256(identity_text.encode("utf-8", "replace")).hexdigest()[:16]
+    return sha256_hex(identity_text.encode("utf-8", "replace"))[:16]
 
 
 class EchoDetector:

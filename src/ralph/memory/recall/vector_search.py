@@ -1,14 +1,14 @@
 """Vector search for memories with a similar meaning.
 
-Only available with the extra. A process loads the vectors of a project once and later only new ones: with 20,000
-memories that takes 0.2 s and a comparison 10 ms. Missing vectors are computed in the background.
+Only available with the extra. A process loads the vectors of a project once, for all of its threads, and later only
+new ones: with 20,000 memories that takes 0.2 s and a comparison 10 ms. Missing vectors are computed in the background.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ralph.core.errors import RalphError
 from ralph.store.vectors import VectorStore, has_vectors
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ralph.memory.recall.embeddings import Encoder
     from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
+    from ralph.store.database import Row
 
 MAX_QUERY_TOKENS = 128
 """Number of tokens read of a query: the subject is at the start, and long queries are slow."""
@@ -38,20 +39,27 @@ MAX_SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations above the mean that counts as maximum similarity."""
 FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
 """Delay before the first and between later background passes; short runs end before the model is loaded."""
-LOWEST_NICE = 19
-"""Lowest scheduling priority (nice value)."""
+SHUTDOWN_SECONDS = 1.0
+"""Time the end of a run waits for a batch in progress, in seconds; giving up on one is harmless."""
+BACKGROUND_NICE = 5
+"""Nice value of background threads. A lower priority would slow down the whole process on a busy machine: whatever
+waits for the interpreter lock would wait for a thread that gets no time to release it."""
 
+_lock = threading.Lock()
 _spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
+_shared_spaces: WeakValueDictionary[tuple[object, ...], VectorSpace] = WeakValueDictionary()
+"""Spaces in use, by database and project: every thread has a store of its own, but all use the same vectors."""
 _encoders: list[Encoder | None] = []
 
 
 def cached_encoder() -> Encoder | None:
-    """Return the model if the extra is installed; it is loaded once."""
-    if not _encoders:
-        from ralph.memory.recall.embeddings import load_encoder
+    """Return the model if the extra is installed; it is loaded once, whichever thread is first."""
+    with _lock:
+        if not _encoders:
+            from ralph.memory.recall.embeddings import load_encoder
 
-        _encoders.append(load_encoder())
-    return _encoders[0]
+            _encoders.append(load_encoder())
+        return _encoders[0]
 
 
 def find_similar(store: Store, context: RecallContext) -> Similarities | None:
@@ -64,77 +72,99 @@ def find_similar(store: Store, context: RecallContext) -> Similarities | None:
         return None
     vectors = VectorStore(store.scope, model.model, model.size)
     query = model.encode([text], MAX_QUERY_TOKENS)[0]
-    space = _spaces.setdefault(store, VectorSpace())
-    space.refresh(vectors)
-    return Similarities(dict(space.seqs), space.similarities(query), vectors)
+    loaded = _space(store).refresh(vectors)
+    return Similarities(loaded.rows, loaded.similarities(query), vectors) if loaded else None
+
+
+def _space(store: Store) -> VectorSpace:
+    """Return the vectors of a project, which the stores of all threads share until the last one is closed."""
+    with _lock:
+        if store not in _spaces:
+            url = store.database.display_url
+            _spaces[store] = _shared_spaces.setdefault((url, _file_number(url), store.project_id), VectorSpace())
+        return _spaces[store]
+
+
+def _file_number(path: str) -> int:
+    """Return the inode of a database file, which differs after a restore; 0 for a server."""
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 class VectorSpace:
-    """In-memory vectors of a project."""
+    """In-memory vectors of a project, for all threads."""
 
     def __init__(self) -> None:
-        self.seqs: dict[int, int] = {}
-        """Row of each memory, by its sequence number."""
+        self._lock = threading.Lock()
         self._last_loaded = 0
-        self._rows: Any = None
-        self._lengths: Any = None
-        self._mean: Any = None
-        self._along_mean: Any = None
-        """Projection of each vector on the mean direction."""
+        self._loaded: LoadedVectors | None = None
 
-    def refresh(self, vectors: VectorStore) -> None:
-        """Load the vectors computed since the last call."""
-        import numpy as np
+    def refresh(self, vectors: VectorStore) -> LoadedVectors | None:
+        """Load the vectors computed since the last call; return all of them, or None if there are none."""
+        with self._lock:
+            added = []
+            while page := vectors.created_after(self._last_loaded, LOAD_PAGE_SIZE):
+                self._last_loaded = page[-1]["made"]
+                added += page
+            if added:
+                self._loaded = _add_vectors(self._loaded, added)
+            return self._loaded
 
-        loaded = []
-        while page := vectors.created_after(self._last_loaded, LOAD_PAGE_SIZE):
-            self._last_loaded = page[-1]["made"]
-            loaded += page
-        if not loaded:
-            return
-        for row in loaded:
-            self.seqs.setdefault(row["seq"], len(self.seqs))
-        added = np.frombuffer(b"".join(row["vector"] for row in loaded), np.int8).reshape(len(loaded), -1)
-        grown = np.zeros((len(self.seqs), added.shape[1]), np.int8)
-        if self._rows is not None:
-            grown[: len(self._rows)] = self._rows
-        grown[[self.seqs[row["seq"]] for row in loaded]] = added
-        self._rows = grown
-        self._update_statistics(np)
 
-    def _update_statistics(self, np: Any) -> None:
+def _add_vectors(loaded: LoadedVectors | None, added: list[Row]) -> LoadedVectors:
+    import numpy as np
+
+    rows = dict(loaded.rows) if loaded else {}
+    for row in added:
+        rows.setdefault(row["seq"], len(rows))
+    new = np.frombuffer(b"".join(row["vector"] for row in added), np.int8).reshape(len(added), -1)
+    matrix = np.zeros((len(rows), new.shape[1]), np.int8)
+    if loaded:
+        matrix[: len(loaded.matrix)] = loaded.matrix
+    matrix[[rows[row["seq"]] for row in added]] = new
+    return LoadedVectors(np, rows, matrix)
+
+
+class LoadedVectors:
+    """Vectors of a project at one moment; never changed, so that threads can use them at the same time."""
+
+    def __init__(self, np: Any, rows: Mapping[int, int], matrix: Any) -> None:
         """Compute the length of each vector and the mean direction."""
-        lengths, total = [], np.zeros(self._rows.shape[1], np.float32)
-        for part in self._chunks(np):
+        self.rows = rows
+        """Row of each memory, by its sequence number."""
+        self.matrix = matrix
+        self._np = np
+        lengths, total = [], np.zeros(matrix.shape[1], np.float32)
+        for part in self._chunks():
             norms = np.sqrt(np.maximum(np.einsum("ij,ij->i", part, part), 1))
             lengths.append(norms)
             total += (1 / norms) @ part
         self._lengths = np.concatenate(lengths)
-        self._mean = total / (len(self.seqs) + CENTERING_PRIOR)
-        self._along_mean = self._project(np, self._mean)
+        self._mean = total / (len(rows) + CENTERING_PRIOR)
+        self._along_mean = self._project(self._mean)
+        """Projection of each vector on the mean direction."""
 
-    def _chunks(self, np: Any) -> Iterator[Any]:
-        for start in range(0, len(self._rows), COMPARE_CHUNK_SIZE):
-            yield self._rows[start : start + COMPARE_CHUNK_SIZE].astype(np.float32)
+    def _chunks(self) -> Iterator[Any]:
+        for start in range(0, len(self.matrix), COMPARE_CHUNK_SIZE):
+            yield self.matrix[start : start + COMPARE_CHUNK_SIZE].astype(self._np.float32)
 
-    def _project(self, np: Any, direction: Any) -> Any:
-        return np.concatenate([part @ direction for part in self._chunks(np)]) / self._lengths
+    def _project(self, direction: Any) -> Any:
+        return self._np.concatenate([part @ direction for part in self._chunks()]) / self._lengths
 
     def similarities(self, query: bytes) -> Any:
         """Return the similarity of each memory to a query vector: 0 for the average, 1 for very similar.
 
         Both are centered first, because all texts of a project have something in common.
         """
-        import numpy as np
-
-        if self._rows is None:
-            return np.zeros(0, np.float32)
+        np = self._np
         direction = np.frombuffer(query, np.int8).astype(np.float32)
         direction /= max(float(np.linalg.norm(direction)), 1e-6)
         direction -= self._mean
         direction /= max(float(np.linalg.norm(direction)), 1e-6)
         centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
-        cosines = (self._project(np, direction) - self._mean @ direction) / centered_lengths
+        cosines = (self._project(direction) - self._mean @ direction) / centered_lengths
         return (cosines - cosines.mean()) / (MAX_SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
 
 
@@ -195,7 +225,8 @@ class EmbeddingThread:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._is_enabled:
-            self._thread.join()
+            # On a busy machine, a batch at the lowest priority can take minutes.
+            self._thread.join(SHUTDOWN_SECONDS)
 
     def _embed_periodically(self) -> None:
         if self._ended.wait(FIRST_PASS_SECONDS):
@@ -220,8 +251,8 @@ class EmbeddingThread:
 
 
 def lower_thread_priority() -> None:
-    """Set the lowest priority for this thread, where threads have one."""
+    """Lower the priority of this thread, where threads have one."""
     try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICE)
     except (AttributeError, OSError):
         pass

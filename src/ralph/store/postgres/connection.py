@@ -17,9 +17,9 @@ from ralph.core.errors import (
     StoreUnavailableError,
     TooManyConnectionsError,
 )
+from ralph.core.store_url import strip_password
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.postgres.errors import connection_error, malformed_url_error, translate_postgres_error
-from ralph.store.url import strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

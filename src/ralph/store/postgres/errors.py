@@ -8,8 +8,8 @@ import psycopg
 from psycopg import errors
 
 from ralph.core.errors import RalphError, StatementError, StoreError, StoreUnavailableError, TooManyConnectionsError
+from ralph.core.store_url import get_password
 from ralph.core.text import clean, one_line
-from ralph.store.url import get_password
 
 _POOLED = "it is behind a pooler. Set [store] direct_url to the server itself: docs/postgres.md"
 _REFUSED = (

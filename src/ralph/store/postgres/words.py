@@ -37,7 +37,16 @@ class PostgresWordIndex:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    def search(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> WordMatches:
+    def search(
+        self,
+        index: str,
+        words: Mapping[str, float],
+        limit: int,
+        where: str,
+        *,
+        below: int | None = None,
+        **values: object,
+    ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
         if not words:
             return WordMatches([], {}, 0)
@@ -45,7 +54,8 @@ class PostgresWordIndex:
         if not total:
             return WordMatches([], {}, 0)
         read = most_selective(counts, words, total, MAX_POSTINGS)
-        found = self._postings(f"{index}_words AS w", "w.project_id = :project_id", read, values)
+        older = "" if below is None else f" AND w.seq < {below:d}"
+        found = self._postings(f"{index}_words AS w", f"w.project_id = :project_id{older}", read, values)
         held_by = {word: len(found[word]) if word in found else counts[word] for word in words}
         best = top_rows(found, held_by, words, total, 2 * limit)
         rows = self._rows(index, best[:limit], where, values)
@@ -55,7 +65,7 @@ class PostgresWordIndex:
             # The filter excludes too many of these: search again with the filter in the query, which is slower.
             few = most_selective(held_by, words, total, MAX_FILTERED_POSTINGS)
             source = f"{index}_words AS w JOIN {_TABLES[index]} AS r ON r.project_id = w.project_id AND r.seq = w.seq"
-            found = self._postings(source, where, few, values)
+            found = self._postings(source, where + older, few, values)
             more = self._rows(index, top_rows(found, held_by, words, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
         return WordMatches(rows[:limit], held_by, total)

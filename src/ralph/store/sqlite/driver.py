@@ -19,7 +19,7 @@ from ralph.core.errors import (
     StoreTooNewError,
     StoreUnavailableError,
 )
-from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
+from ralph.core.files import DISK_FULL, DISK_READ_ONLY, SANDBOX_VARIABLE, disk_problem
 from ralph.store.database import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -40,6 +40,8 @@ SHORT_BUSY_MILLISECONDS = 1_000
 """Time to wait for the write lock if the disk is not writable, in milliseconds."""
 SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
+MAX_CACHE_BYTES = 16_000_000
+"""Memory that the page caches of all connections of a server share, in bytes."""
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
 
@@ -73,6 +75,14 @@ def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = Fals
     except UnicodeEncodeError:
         raise StoreError(f"The path {path!r} is not valid UTF-8, which SQLite needs. Rename the directory.") from None
     return database
+
+
+def limit_page_caches() -> None:
+    """Bound the memory of all connections of this process together; each of them alone may use 2 MB.
+
+    At the bound, a connection reuses its own pages before it takes more memory.
+    """
+    apsw.soft_heap_limit(MAX_CACHE_BYTES)
 
 
 def _refuse_emptied(path: str, *, create: bool) -> None:
@@ -145,7 +155,13 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
 
 
 _FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
-_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: f"{DISK_READ_ONLY}. Make it writable, then try again"}
+_READ_ONLY_REASON = (
+    "this session runs in a sandbox, where memories can only be read. State them in your answer instead, one line each:"
+    " MEMORY:pattern:TEXT"
+    if os.environ.get(SANDBOX_VARIABLE)
+    else f"{DISK_READ_ONLY}. Make it writable, then try again"
+)
+_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: _READ_ONLY_REASON}
 
 
 def translate_sqlite_error(error: apsw.Error, path: str) -> RalphError:

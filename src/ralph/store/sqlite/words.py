@@ -92,7 +92,16 @@ class SqliteWordIndex:
         self._database = database
         self._tuples = read_tuples
 
-    def search(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> WordMatches:
+    def search(
+        self,
+        index: str,
+        words: Mapping[str, float],
+        limit: int,
+        where: str,
+        *,
+        below: int | None = None,
+        **values: object,
+    ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
         table = _TABLES[index]
         # In two subqueries, because MIN and MAX in one SELECT would scan the whole table.
@@ -108,6 +117,9 @@ class SqliteWordIndex:
             ends = f"SELECT MIN(seq), MAX(seq), COUNT(*) FROM {table} WHERE project_id = :project_id"
             first, newest, total = self._tuples(ends, values)[0]
             source, own = f"{source} CROSS JOIN {table} AS r ON r.seq = f.rowid", "AND r.project_id = :project_id"
+        if below is not None and newest is not None and newest >= below:
+            total -= min(total, newest - below + 1)
+            newest, own = below - 1, f"{own} AND f.rowid < {below:d}"
         if not total or not words:
             return WordMatches([], {}, 0)
         span = newest - first + 1
@@ -121,7 +133,7 @@ class SqliteWordIndex:
             source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
             few = _few_enough(held_by, words)
             postings = self._postings_by_word(
-                f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, span, values
+                f"{source} WHERE {index}_index MATCH :word {own} AND {where}", few, total, span, values
             )
             more = self._rows(index, table, _heaviest(postings, few, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())

@@ -1,0 +1,39 @@
+"""`ralph memory add`: apart from the other actions, because many of these commands may run at once."""
+
+from __future__ import annotations
+
+from ralph.cli.output import pluralize, print_json, read_text_argument
+from ralph.core.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ralph.project import Project
+
+
+def add(project: Project, args: argparse.Namespace) -> None:
+    """Add a memory."""
+    if (args.words is None) == (args.content is None):
+        raise UsageError("Pass the text of the memory exactly once: ralph memory add CONTENT")
+    result = project.memory.add(
+        read_text_argument(args.words if args.content is None else args.content),
+        type=args.kind,
+        title=args.title or "",
+        tags=args.tags,
+        files=args.files,
+        confidence=args.confidence,
+    )
+    memory = result.memory
+    if args.format == "json":
+        from ralph.formats.public_memory import public_fields
+
+        print_json(public_fields(memory))
+    elif args.format == "quiet":
+        print(memory.id)
+    elif result.what == "added":
+        print(f"📝 Memory stored: {memory.id}")
+    elif result.what == "revived":
+        print(f"📝 Memory restored: {memory.id}")
+    else:
+        print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")

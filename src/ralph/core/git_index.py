@@ -1,0 +1,117 @@
+"""Whether git tracks a file, without starting git.
+
+Every command asks this about the database, so it reads the index itself: paths are stored in it as they are. Git is
+started only if the index stores them in another way, or to confirm a hit, and its answer is remembered.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ralph.core.files import state_path
+
+MAX_SEARCHED_BYTES = 512 * 1024
+"""Size of an index from which the answer is remembered until it changes, in bytes."""
+_PLAIN_VERSIONS = (b"\0\0\0\2", b"\0\0\0\3")
+_EXTENSIONS = (b"link\0", b"sdir\0")
+"""Signatures of a split and of a sparse index, which lack paths."""
+
+
+def tracked_files(path: str, suffixes: tuple[str, ...] = ("",)) -> list[str]:
+    """Return which of a file and its companions git tracks, as paths relative to the working tree."""
+    real = os.path.realpath(path)
+    top, index = _find_index(real)
+    if not top:
+        return []
+    relative = os.path.relpath(real, top)
+    try:
+        status = os.stat(index)  # noqa: PTH116
+        stamp = f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {relative}"
+        if status.st_size <= MAX_SEARCHED_BYTES and not _may_contain(index, relative):
+            return []
+    except OSError:
+        return []  # nothing was ever added
+    memo = state_path(top, "index")
+    if (known := _read_memo(memo, stamp)) is not None:
+        return known
+    found = _ask(top, index, relative, suffixes)
+    _write_memo(memo, stamp, found)
+    return found
+
+
+def _find_index(path: str) -> tuple[str, str]:
+    """Return the working tree that a file is in, and the index of it; empty if there is none."""
+    directory, below = os.path.dirname(path), path  # noqa: PTH120
+    while directory != below:
+        git = f"{directory}/.git"
+        if os.path.isdir(git):  # noqa: PTH112
+            return directory, f"{git}/index"
+        if os.path.isfile(git):  # noqa: PTH113 -- a linked worktree or a submodule
+            return directory, os.path.join(directory, _linked_folder(git), "index")  # noqa: PTH118
+        directory, below = os.path.dirname(directory), directory  # noqa: PTH120
+    return "", ""
+
+
+def _linked_folder(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return file.read(8192).removeprefix("gitdir:").strip()
+    except OSError:
+        return ""
+
+
+def _may_contain(index: str, relative: str) -> bool:
+    """Return whether an index may have a path; case is ignored, as some file systems do."""
+    with open(index, "rb") as file:  # noqa: PTH123
+        content = file.read()
+    is_plain = content[4:8] in _PLAIN_VERSIONS and not any(one in content for one in _EXTENSIONS)
+    return not is_plain or os.fsencode(relative).lower() in content.lower()
+
+
+def _ask(top: str, index: str, relative: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Ask git. If it cannot answer, what is in a plain index counts as tracked."""
+    if not _may_contain(index, relative):
+        return []
+    from ralph.core.git import query_git
+
+    listed = query_git(top, "ls-files", "-z")
+    if listed is None:
+        with open(index, "rb") as file:  # noqa: PTH123
+            return [relative] if os.fsencode(relative) in file.read() else []
+    wanted = {f"{relative}{suffix}" for suffix in suffixes}
+    folded = {name.lower() for name in wanted}
+    names = [name for name in listed.split("\0") if name.lower() in folded]
+    return [name for name in names if name in wanted or _is_same(f"{top}/{name}", wanted, top)]
+
+
+def _is_same(path: str, wanted: set[str], top: str) -> bool:
+    """Return whether a path that differs in case only is the same file."""
+    for name in wanted:
+        try:
+            if os.path.samefile(path, f"{top}/{name}"):  # noqa: PTH121
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _read_memo(path: str, stamp: str) -> list[str] | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            first, *found = file.read().split("\0")
+    except OSError:
+        return None
+    return found if first == stamp else None
+
+
+def _write_memo(path: str, stamp: str, found: list[str]) -> None:
+    from pathlib import Path
+
+    from ralph.core.files import write_atomically
+
+    memo = Path(path)
+    try:
+        memo.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(memo, "\0".join([stamp, *found]).encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass  # git is asked again

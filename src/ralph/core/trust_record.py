@@ -1,0 +1,148 @@
+"""What a person trusts a directory with on this machine: values of its settings, and its memory files.
+
+Files of a project may come from somebody else. Until a person agrees, what they say must not run programs, open a
+database elsewhere or reach an agent. The decision is recorded in the user's state directory, never in the project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ralph.core.actor import PERSON, current_actor
+from ralph.core.errors import RalphError
+from ralph.core.files import is_own_path, state_path, write_atomically
+from ralph.core.records import record
+from ralph.core.store_url import file_path, is_postgres, strip_password
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
+TRUST_VARIABLE = "RALPH_TRUST"
+"""Environment variable with which a person trusts every directory that a process works in."""
+_RECORD, _AGREED = "trust", "agreed"
+_TRUE_VALUES = ("1", "true", "yes")
+_STORE_URL, _STORE_PROJECT = "store.url", "store.project"
+
+
+@record
+class TrustRecord:
+    """The decision of a person about one directory."""
+
+    settings: dict[str, Any]
+    """Accepted values by name of the setting, as JSON has them."""
+    files: bool | None
+    """Whether the memory files count; None if nobody has decided, as in projects of 0.1.0."""
+
+
+def trusts_everything(root: Path | str, environment: Mapping[str, str]) -> bool:
+    """Return whether a person trusts all directories for this process; an agent can only trust those it has made."""
+    is_set = environment.get(TRUST_VARIABLE, "").strip().lower() in _TRUE_VALUES
+    return is_set and not current_actor(PERSON, os.fspath(root), lambda: os.fspath(root)).is_agent
+
+
+def trust_path(root: Path | str) -> str:
+    """Return the path of the record about a directory."""
+    return state_path(root, _RECORD)
+
+
+def read_trust(root: Path | str) -> TrustRecord | None:
+    """Return the decision about a directory, or None if there is none."""
+    found = _read(root, _RECORD)
+    try:
+        fields = json.loads(found) if found else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.get("directory") != _real_path(root):
+        return None
+    settings, files = fields.get("settings"), fields.get("files")
+    return TrustRecord(
+        settings=settings if isinstance(settings, dict) else {}, files=files if isinstance(files, bool) else None
+    )
+
+
+def save_trust(root: Path | str, settings: Mapping[str, Any], files: bool | None) -> None:
+    """Record which values of settings a person accepts, and whether the memory files count."""
+    from pathlib import Path
+
+    fields = {"directory": _real_path(root), "settings": as_recorded(settings), "files": files}
+    path = Path(trust_path(root))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, json.dumps(fields, indent=2).encode())
+    except OSError as error:
+        raise RalphError(f"Cannot record the decision: {error.strerror}: {path}.", code="trust-not-recorded") from error
+
+
+def revoke_trust(root: Path | str) -> None:
+    """Record that a directory is not trusted."""
+    save_trust(root, {}, files=False)
+    try:
+        os.unlink(state_path(root, _AGREED))  # noqa: PTH108
+    except OSError:
+        pass  # 0.1.0 recorded nothing
+
+
+def accept_settings(root: Path | str, settings: Mapping[str, Any]) -> None:
+    """Add values that a person has just chosen to what is accepted; leave the rest of the decision as it is."""
+    known = read_trust(root) or TrustRecord(settings={}, files=None)
+    try:
+        save_trust(root, {**known.settings, **settings}, known.files)
+    except RalphError:
+        pass  # they are asked about it
+
+
+def are_files_trusted(root: Path | str) -> bool | None:
+    """Return whether the memory files of a directory count; None if nobody has decided."""
+    if trusts_everything(root, os.environ):
+        return True
+    known = read_trust(root)
+    return known.files if known else None
+
+
+def find_untrusted(
+    root: Path | str, settings: Mapping[str, Any], url: str, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the names of settings from files whose values nobody has accepted; `url` is the store in use."""
+    if not settings or trusts_everything(root, environment):
+        return ()
+    known = read_trust(root)
+    accepted = known.settings if known else {}
+    if not accepted.keys() & {_STORE_URL, _STORE_PROJECT} and _read(root, _AGREED) == _location(url):
+        # What `ralph init` of 0.1.0 recorded: the location alone.
+        accepted = {**accepted, **{name: settings.get(name) for name in (_STORE_URL, _STORE_PROJECT)}}
+    values, known_values = as_recorded(settings), as_recorded(accepted)
+    return tuple(name for name, value in values.items() if name not in known_values or known_values[name] != value)
+
+
+def as_recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them, URLs without their passwords."""
+    values: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+    return {name: strip_password(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def is_outside(root: Path | str, url: str) -> bool:
+    """Return whether a database is on a server, outside a directory, or that of a project further down in it."""
+    try:
+        return is_postgres(url) or not is_own_path(os.path.join(root, file_path(url)), root)  # noqa: PTH118
+    except ValueError:  # a NUL in the path
+        return True
+
+
+def _real_path(root: Path | str) -> str:
+    return os.fsencode(os.path.realpath(root)).decode("utf-8", "replace")
+
+
+def _location(url: str) -> str:
+    return strip_password(url) if is_postgres(url) else str(file_path(url))
+
+
+def _read(root: Path | str, what: str) -> str:
+    try:
+        with open(state_path(root, what), encoding="utf-8") as file:  # noqa: PTH123
+            return file.read()
+    except (OSError, ValueError):
+        return ""

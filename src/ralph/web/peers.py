@@ -1,0 +1,92 @@
+"""Which process of this machine sent a request: one inside a session of a loop is an agent, whatever token it sends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from ipaddress import ip_address
+
+from ralph.core.actor import UNKNOWN_SESSION
+from ralph.core.ancestry import IS_LINUX, find_session_processes, sessions_of
+from ralph.core.records import record
+from ralph.workspace import agent_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.actor import Actor
+
+    Address = tuple[str, int]
+
+
+@record
+class PeerSocket:
+    """Socket at the other end of a connection on this machine."""
+
+    inode: int
+    """0 if the process has closed it."""
+    user: int
+
+
+def peer_agent(root: str, client: Address, server: Address) -> Actor | None:
+    """Return the agent that sent a request for a project; None if it came from anywhere else.
+
+    A client that has closed its connection could be an agent whose session has just ended, so it counts as one.
+    """
+    if not IS_LINUX:
+        return None
+    peer = _find_socket(client, server)
+    if peer is None:
+        return UNKNOWN_SESSION if ip_address(client[0]).is_loopback else None
+    if not peer.inode:
+        return UNKNOWN_SESSION
+    inside = find_session_processes()
+    if not inside or peer.user not in (os.geteuid(), os.getuid()):
+        return None
+    for pid in inside:
+        if _holds(pid, peer.inode) is not False:
+            return agent_at(root, sessions_of(pid))
+    outside = [_holds(int(name), peer.inode) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    # A socket that nobody holds is on its way between two processes. An unreadable process may be that of a tunnel.
+    return None if any(held is not False for held in outside) else UNKNOWN_SESSION
+
+
+def _find_socket(client: Address, server: Address) -> PeerSocket | None:
+    """Return the client's end of a connection, or None if it is not on this machine."""
+    wanted = f"{_hex(client)} {_hex(server)} ".encode()
+    try:
+        with open(f"/proc/net/tcp{'6' if ':' in client[0] else ''}", "rb") as file:  # noqa: PTH123
+            for line in file:
+                if wanted in line:
+                    fields = line.split()
+                    return PeerSocket(user=int(fields[7]), inode=int(fields[9]))
+    except OSError:
+        pass
+    return None
+
+
+def _hex(address: Address) -> str:
+    """Return an address as in /proc/net/tcp: words in the byte order of this machine."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    packed = socket.inet_pton(family, address[0])
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return f"{''.join(f'{word:08X}' for word in words)}:{address[1]:04X}"
+
+
+def _holds(pid: int, inode: int) -> bool | None:
+    """Return whether a process has a socket open; None if it does not let us see that."""
+    folder, name = f"/proc/{pid}/fd", f"socket:[{inode}]"
+    try:
+        files = os.listdir(folder)  # noqa: PTH208
+    except PermissionError:
+        return None
+    except OSError:
+        return False  # it has exited
+    return any(_target(f"{folder}/{file}") == name for file in files)
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)  # noqa: PTH115
+    except OSError:
+        return ""

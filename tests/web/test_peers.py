@@ -1,0 +1,81 @@
+"""Requests from inside a session are those of an agent; tests/loop/test_session_boundary.py sends some from there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ralph.core.actor import UNKNOWN_SESSION
+from ralph.core.ancestry import LoopSession, enclosing_sessions
+from ralph.web import peers
+from ralph.web.peers import peer_agent
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets are found in /proc")
+
+Connection = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """Return the client's and the server's end of a connection."""
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    with (
+        socket.create_server((request.param, 0), family=family) as listening,
+        socket.create_connection(listening.getsockname()[:2]) as client,
+        listening.accept()[0] as server,
+    ):
+        yield client, server
+
+
+def agent(server: socket.socket) -> object:
+    return peer_agent("/nowhere", server.getpeername()[:2], server.getsockname()[:2])
+
+
+def test_a_client_outside_of_all_sessions_is_no_agent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert agent(connection[1]) is None or enclosing_sessions()
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [1])
+    monkeypatch.setattr(peers, "_holds", lambda pid, inode: pid == os.getpid())
+
+    assert agent(connection[1]) is None
+
+
+def test_a_client_inside_a_session_is_an_agent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [os.getpid()])
+    monkeypatch.setattr(peers, "sessions_of", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
+
+    found = agent(connection[1])
+
+    assert getattr(found, "session", None) == "s-1"
+
+
+def test_a_socket_that_nobody_holds_is_an_agents(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [1])
+    monkeypatch.setattr(peers, "_holds", lambda pid, inode: False)
+
+    assert agent(connection[1]) == UNKNOWN_SESSION
+
+
+def test_a_client_that_has_gone_is_an_agent(connection: Connection) -> None:
+    client, server = connection
+    addresses = server.getpeername()[:2], server.getsockname()[:2]
+
+    client.close()
+    assert peer_agent("/nowhere", *addresses) == UNKNOWN_SESSION
+
+
+def test_a_client_that_has_reset_its_connection_is_an_agent(connection: Connection) -> None:
+    client, server = connection
+    addresses = server.getpeername()[:2], server.getsockname()[:2]
+
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    assert peer_agent("/nowhere", *addresses) == UNKNOWN_SESSION
+
+
+def test_another_machine_is_no_agent() -> None:
+    assert peer_agent("/nowhere", ("192.0.2.7", 5000), ("192.0.2.1", 8420)) is None
