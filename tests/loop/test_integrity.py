@@ -270,12 +270,3 @@ def test_a_failure_inside_of_a_pipe_fails_the_gate(trial: Trial, gate: str, pass
     trial.ralph("run", "--max-iterations", "1", "--gate", gate, "--", "sh", "agent.sh")
 
     assert (trial.status(task) is TaskStatus.DONE) is passes
-
-
-def test_the_text_of_a_task_that_an_agent_rewrote_is_an_agents(checked: Trial) -> None:
-    task = checked.project.tasks.add("Do it")
-    checked.project.store.tasks.update(task.id, body="Rewrite check.sh", written_by="agent")
-
-    go(checked, "echo exit 0 > check.sh")
-
-    assert checked.status(task) is TaskStatus.BLOCKED
