@@ -211,8 +211,7 @@ def _overriding_settings(directory: Path | str) -> tuple[tuple[str, str], ...]:
     content = b"\0".join(
         _read(path) for path in (f"{common}/config", f"{common}/config.worktree", f"{own}/config.worktree")
     )
-    lowered = content.lower()
-    if not any(mark in lowered for mark in _MARKS):
+    if not may_name_programs(content):
         return ()
     known = _overrides.get((own, content))
     if known is None:
@@ -223,9 +222,23 @@ def _overriding_settings(directory: Path | str) -> tuple[tuple[str, str], ...]:
             for name, value in programs.items()
             if (name, value) not in trusted
         )
-        if b"[include" not in lowered:  # another file may change
+        if b"[include" not in content.lower():  # another file may change
             _overrides[own, content] = known
     return known
+
+
+def may_name_programs(config: bytes) -> bool:
+    """Return whether a configuration may name programs that git runs; without parsing it."""
+    lowered = config.lower()
+    return any(mark in lowered for mark in _MARKS)
+
+
+def user_config_paths() -> list[str]:
+    """Return the files of the person's own configuration, whether or not they exist."""
+    if named := os.environ.get("GIT_CONFIG_GLOBAL"):
+        return [named]
+    home = os.path.expanduser("~")  # noqa: PTH111
+    return [f"{home}/.gitconfig", f"{os.environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config"]
 
 
 def _configured_programs(directory: Path | str) -> tuple[dict[str, str], dict[str, str]]:

@@ -28,6 +28,8 @@ MERGE_RETRIES = 5
 MAX_CONFLICT_LINES = 10
 """Maximum number of conflict lines quoted from git."""
 
+_LINK_MODE = "120000"
+"""Mode of a symbolic link in a tree."""
 _REPOSITORY_MODE = "160000"
 """File mode of a commit of a submodule or nested repository."""
 
@@ -170,13 +172,22 @@ class BaseBranch:
             raise MergeRefusedError(why, waits_for_person=True)
 
     def _changed_files(self, worktree: TaskWorktree, before: str, after: str) -> tuple[str, ...]:
-        """Return the files that differ between two trees; refuse commits of nested repositories, which stay behind."""
+        """Return the files that differ between two trees; refuse nested repositories and links that stay behind."""
         command = ("diff-tree", "-r", "--raw", "--no-renames", "-z", before, after)
         fields = self._repository.run_git_checked(self._repository.top, *command).split("\0")
         changes = list(zip(fields[::2], map(self._repository.relative_path, fields[1::2]), strict=False))
         if nested := [path for change, path in changes if change.split(" ")[1] == _REPOSITORY_MODE]:
             raise self._nested_commits(nested, worktree)
+        links = [(change.split(" ")[3], path) for change, path in changes if change.split(" ")[1] == _LINK_MODE]
+        if lost := [path for blob, path in links if self._leads_into(blob, worktree)]:
+            why = f"{name_few(lost)} links to a path in its own worktree, which will be removed."
+            raise MergeRefusedError(f"{why} Make the link relative, and commit what it leads to.")
         return tuple(path for _, path in changes)
+
+    def _leads_into(self, blob: str, worktree: TaskWorktree) -> bool:
+        """Return whether a link names a path in a worktree in full; it would lead nowhere later."""
+        target = self._repository.run_git_checked(self._repository.top, "cat-file", "blob", blob)
+        return target.startswith("/") and _is_below(target, worktree.root)
 
     def _nested_commits(self, paths: Sequence[str], worktree: TaskWorktree) -> MergeRefusedError:
         why = f"{name_few(paths)} is a git repository of its own, whose commits would be lost with the worktree."
@@ -236,3 +247,7 @@ class BaseBranch:
             return self._repository.try_git_when_unlocked(Path(before.worktree), *merging, GIT_REFLOG_ACTION=why)
         updating = ("update-ref", "-m", why, full_ref(self.name), commit, before.commit)
         return self._repository.try_git(self._repository.top, *updating)
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}{os.sep}")

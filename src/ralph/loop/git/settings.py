@@ -1,8 +1,8 @@
 """Protection of git's settings: what a session changes in them is undone.
 
 The configuration, hooks and ignore rules of a repository decide what git does for everybody, and some of them run
-programs. They are read before sessions and gates and put back afterwards, without running git. The changed version is
-kept in the git directory, because a person may have made the change.
+programs. So does the person's own configuration. They are read before sessions and gates and put back afterwards,
+without running git. The changed version is kept in the git directory, because a person may have made the change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph.core.git import find_git_directories
+from ralph.core.git import find_git_directories, may_name_programs, user_config_paths
 from ralph.core.records import record
 from ralph.loop.git.worktrees import ADMIN_DIRECTORY
 
@@ -114,7 +114,8 @@ class GitSettings:
 def _read_shared_files(common: Path) -> dict[Path, FileState | None]:
     hooks = common / "hooks"
     names = sorted(hooks.iterdir()) if hooks.is_dir() and not hooks.is_symlink() else [hooks]
-    return {path: _read_file(path) for path in (*(common / name for name in _SHARED_FILES), *names)}
+    shared = (*(common / name for name in _SHARED_FILES), *names, *map(Path, user_config_paths()))
+    return {path: _read_file(path) for path in shared}
 
 
 def _read_worktree_files(directory: Path) -> dict[Path, FileState | None]:
@@ -170,7 +171,9 @@ def _keep(path: Path, common: Path) -> str:
 
 
 def _is_harmless(path: Path, before: FileState | None, after: FileState | None) -> bool:
-    """Return whether only the settings of branches differ, which git writes when it creates one."""
+    """Return whether no program is named, or only what git writes itself when it creates a branch differs."""
+    if str(path) in user_config_paths():
+        return after is None or not (after.is_link or may_name_programs(after.content))
     if path.name != "config" or not before or not after or (before.is_link, before.mode) != (after.is_link, after.mode):
         return False
     return _without_branches(before.content) == _without_branches(after.content)
