@@ -115,7 +115,7 @@ def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -
     listed, ran = ralph("memory", "list"), ralph("doctor")
 
     assert "ralph doctor" in listed.err
-    assert "19 memories are missing from .agent/memories.md" in ran.out
+    assert "19 memories missing from or older in .agent/memories.md" in ran.out
 
 
 # --- search indexes ------------------------------------------------------------------------

@@ -88,8 +88,11 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def together(project: Project, capsys: pytest.CaptureFixture[str], place: Place) -> Together:
+def together(
+    project: Project, capsys: pytest.CaptureFixture[str], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> Together:
     """Give a project in a repository, with a copy of its settings."""
+    monkeypatch.setenv("RALPH_EXECUTION_PROTECT", "!.gitattributes")  # otherwise a person would have to look at it
     found = Together(project, capsys)
     (found.root / "shared.txt").write_text("one\n")
     (found.root / "agent.sh").write_text("exit 1\n")

@@ -295,16 +295,18 @@ def test_what_was_taken_out_of_a_file_here_stays_out(ours: Project, theirs: Proj
     ours.memory.sharing.share(pattern.id)
     theirs.files.create(force=True)
     theirs.files.sync()
+    theirs.memory.add("Pin versions.", type="pattern")  # whoever sees this one has seen the other
+    theirs.files.sync()
     path = theirs.root / ".agent" / "memories.md"
     text = path.read_text(encoding="utf-8")
     start = text.index(f"### {pattern.id}")
-    end = text.find("\n## ", start)
-    path.write_text(text[:start] + text[end + 1 if end > 0 else len(text) :], encoding="utf-8")
+    end = min(one for one in (text.find("\n## ", start), text.find("\n### ", start)) if one > 0)
+    path.write_text(text[:start] + text[end + 1 :], encoding="utf-8")
 
-    assert listed(theirs) == []
+    assert listed(theirs) == ["Pin versions."]
     ours.memory.edit(pattern.id, content="Use uv instead of pip, always.")
     ours.memory.sharing.share(pattern.id)
-    assert listed(theirs) == []
+    assert listed(theirs) == ["Pin versions."]
 
 
 def test_a_cleared_memory_does_not_fill_again(ours: Project, theirs: Project) -> None:

@@ -190,7 +190,7 @@ def test_markup_comes_back_as_it_is_in_every_field(served: Served) -> None:
 
 
 def test_secrets_are_not_kept(served: Served) -> None:
-    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    key = "AKIA" + "Z7QLXP4MWEKRT2VB"
 
     memory = add(served, f"The key is {key} there.", title=f"Key {key}")
     served.put(f"/api/memories/{memory['id']}", {"content": f"Now {key}.", "why": f"because of {key}"})

@@ -9,20 +9,23 @@ stops before it wastes attempts.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Protocol
 
 from ralph.core.agents import AGENTS, RUNNABLE_AGENTS
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import Protocol
 
     from ralph.agents.supervisor.sandbox import Sandbox
     from ralph.core.agents import AgentSpec
     from ralph.core.config import AgentConfig, ModelsConfig
     from ralph.core.records import AgentReply
+else:
+    Protocol = object  # importing typing takes milliseconds, and `ralph status` loads this module
 
 
 @record
