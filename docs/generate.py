@@ -238,7 +238,7 @@ def permissions() -> str:
 
     rows = [
         (f"`{one.name}`", one.action, answer(one, one.in_session), answer(one, one.outside))
-        for one in OPERATIONS.values()
+        for one in sorted(OPERATIONS.values(), key=lambda one: not (one.in_session or one.outside))
     ]
     reading = ("read", "list, show, search, recall, export, verify", "yes", "yes")
     return _table(("operation", "what it does", "agent in the loop", "agent outside the loop"), [reading, *rows])
