@@ -45,6 +45,7 @@ SLOW = (
     "tests/agents/supervisor/test_process.py",
     "tests/cli/test_demo.py",
     "tests/loop/test_parallel.py",
+    "tests/loop/test_shutdown.py",
     "tests/store/maintenance/test_migrate.py",
     "tests/store/test_cycles.py",
     "tests/store/test_index.py",

@@ -169,3 +169,24 @@ def test_tasks_are_counted_by_status(store: Store) -> None:
     assert store.tasks.progress.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.DONE: 1, TaskStatus.PENDING: 11}
     store.tasks.delete(second)
     assert store.tasks.progress.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.PENDING: 11}
+
+
+def test_the_metrics_of_a_task_are_those_of_the_view(store: Store) -> None:
+    attempt(store, 43)
+    reset = store.tasks.all()[1]
+    store.scope.execute("UPDATE tasks SET reset_after = 6 WHERE project_id = :project_id AND id = :id", id=reset.id)
+    store.tasks.add_all([TaskDraft(title="Not tried")])
+
+    for row in store.scope.query("SELECT * FROM strategy_metrics WHERE project_id = :project_id"):
+        metrics = store.stats.metrics(row["task_id"])
+        assert [metrics.total_attempts, metrics.consecutive_failures, metrics.failures_since_reset] == [
+            row["total_attempts"],
+            row["consecutive_failures"],
+            row["failures_since_reset"],
+        ]
+        assert [metrics.last_attempt_at, metrics.last_success_at, metrics.difficulty, metrics.suggested_model] == [
+            row["last_attempt_at"],
+            row["last_success_at"],
+            row["difficulty_estimate"],
+            row["suggested_model"],
+        ]

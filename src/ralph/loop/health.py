@@ -72,9 +72,14 @@ class DatabaseMonitor:
         while not self._ended.wait(wait):
             wait = self._check()
 
+    def _should_stop(self) -> bool:
+        return self._ended.is_set() or self._is_terminated()
+
     def _check(self) -> float:
         """Check the file once and return the delay until the next check, in seconds."""
-        problems = check_database(self._path).problems
+        problems = check_database(self._path, should_stop=self._should_stop).problems
+        if self._should_stop():
+            return CHECK_INTERVAL_SECONDS  # an interrupted check says nothing
         serious = [one for one in problems if not is_index_problem(one)]
         if serious and serious[0].startswith(UNREADABLE) and not self._was_unreadable:
             self._was_unreadable = True  # may be temporary: too many open files, an unmounted disk

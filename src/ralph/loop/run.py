@@ -110,7 +110,11 @@ class Loop:
             ask_feedback=self._ask_feedback,
             branches=branches,
         )
-        embedding = EmbeddingThread(self._store.reopen, self._options.with_memory and self._config.memories.meaning)
+        embedding = EmbeddingThread(
+            self._store.reopen,
+            self._options.with_memory and self._config.memories.meaning,
+            lambda: context.interrupts.is_requested,
+        )
         with RunLock(self._directory) as lock, context.interrupts, embedding, self._monitor_database(context):
             context.is_only_run = lock.is_acquired
             if not lock.is_acquired and not branches:

@@ -60,8 +60,8 @@ class Worker:
         self._watch: ChangeWatch | None = None
         self._last_event = 0
         """Sequence number of the newest memory event this worker has read."""
-        self._own_changes: set[str] = set()
-        """`why` of the changes made by this worker's own attempts."""
+        self._own_changes = {f"extracted from {run_context.run_id}"}
+        """`why` of the changes made by this worker's own attempts, and at the end of its run."""
         self._own_attempts: set[tuple[object, ...]] = set()
         """Run, task and number of its attempts, whose agents may add memories from the command line."""
 
@@ -164,8 +164,7 @@ class Worker:
         if not events:
             return
         self._last_event = events[-1].seq
-        own = self._own_changes | {f"extracted from {self._context.run_id}"}
-        new = [one.memory_id for one in events if one.what in NEW_MEMORY_EVENTS and one.why not in own]
+        new = [one.memory_id for one in events if one.what in NEW_MEMORY_EVENTS and one.why not in self._own_changes]
         unannounced = self._context.claim_unannounced(new)
         memories = self._context.with_retries(lambda: self._store.memories.find_by_ids(unannounced))
         titles = [memory.title for memory in memories if _origin(memory) not in self._own_attempts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import FailureReport
+from ralph.store.database import WordMatches
 from ralph.store.rows import from_json, page_conditions, to_record
 
 TYPE_CHECKING = False
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ralph.core.records import Attempt
-    from ralph.store.database import ProjectScope, Row, WordMatches
+    from ralph.store.database import ProjectScope, Row
 
 
 class FailureStore:
@@ -99,6 +100,8 @@ class FailureStore:
 
     def search(self, words: Mapping[str, float], limit: int, exclude_task: str = "") -> WordMatches:
         """Return rows of failure reports that contain the words, except those of a task."""
+        if not self._has_others(exclude_task):
+            return WordMatches([], {}, 0)
         return self._scope.database.words.search(
             "failure",
             words,
@@ -106,6 +109,18 @@ class FailureStore:
             "r.project_id = :project_id AND r.task_id <> :not_task",
             project_id=self._scope.project_id,
             not_task=exclude_task,
+        )
+
+    def _has_others(self, task: str) -> bool:
+        """Return whether other tasks have failed: a search that excludes every match is slow."""
+        return bool(
+            self._scope.query(
+                """
+                SELECT 1 WHERE EXISTS (SELECT 1 FROM failures WHERE project_id = :project_id AND task_id < :task)
+                    OR EXISTS (SELECT 1 FROM failures WHERE project_id = :project_id AND task_id > :task)
+                """,
+                task=task,
+            )
         )
 
 

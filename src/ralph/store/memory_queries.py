@@ -45,6 +45,10 @@ class MemoryFilter:
     """Match only memories that passed validation, or only those that did not."""
 
 
+LAST_EVENT = "SELECT seq FROM memory_events WHERE (project_id = :project_id) = TRUE ORDER BY seq DESC LIMIT 1"
+"""Number of the newest event. `= TRUE` keeps SQLite from sorting all events by the index on the project."""
+
+
 class MemoryReader:
     """Read access to the memories of a project."""
 
@@ -151,10 +155,7 @@ class MemoryHistory(MemoryReader):
 
     def last_event_seq(self) -> int:
         """Return the sequence number of the newest event, or 0."""
-        # `|| ''` keeps the planner from using the index on the project, which would sort all events.
-        rows = self.scope.query(
-            "SELECT seq FROM memory_events WHERE project_id || '' = :project_id ORDER BY seq DESC LIMIT 1"
-        )
+        rows = self.scope.query(LAST_EVENT)
         return int(rows[0]["seq"]) if rows else 0
 
     def version(self, id: str, seq: int) -> Memory:

@@ -145,9 +145,25 @@ class StatsStore:
 
     def metrics(self, task: str) -> TaskMetrics:
         """Return the metrics of a task."""
+        # The view `strategy_metrics` has the same values, but SQLite would look for the last success at every attempt.
         rows = self._scope.query(
-            "SELECT *, difficulty_estimate AS difficulty FROM strategy_metrics"
-            " WHERE project_id = :project_id AND task_id = :task",
+            """
+            SELECT t.id AS task_id, COUNT(a.number) AS total_attempts, MAX(a.started_at) AS last_attempt_at,
+                MAX(CASE WHEN a.number = success.latest THEN a.started_at END) AS last_success_at,
+                MAX(CASE WHEN a.number = success.latest THEN a.model END) AS suggested_model,
+                COUNT(CASE WHEN a.outcome IN ('failed', 'retried', 'blocked', 'error') AND a.excused = 0
+                    AND a.number > success.latest THEN 1 END) AS consecutive_failures,
+                COUNT(CASE WHEN a.outcome IN ('failed', 'retried', 'blocked', 'error') AND a.excused = 0
+                    AND a.number > success.latest AND a.number > t.reset_after THEN 1 END) AS failures_since_reset,
+                (SELECT difficulty FROM attempts WHERE project_id = :project_id AND task_id = :task
+                    AND difficulty IS NOT NULL ORDER BY number DESC LIMIT 1) AS difficulty
+            FROM tasks AS t CROSS JOIN (
+                SELECT COALESCE(MAX(number), 0) AS latest FROM attempts
+                WHERE project_id = :project_id AND task_id = :task AND outcome = 'done' AND handed_to = ''
+            ) AS success
+            LEFT JOIN attempts AS a ON a.project_id = t.project_id AND a.task_id = t.id
+            WHERE t.project_id = :project_id AND t.id = :task GROUP BY t.id
+            """,
             task=task,
         )
         if not rows:

@@ -90,7 +90,7 @@ class SyncState:
         # `= TRUE` keeps SQLite from using the index on the project, which would read all events.
         return self._scope.query(
             """
-            SELECT m.id, m.kind, m.state, m.body, m.tags, m.created_at, NOT EXISTS (
+            SELECT m.id, m.kind, m.state, m.title, m.body, m.tags, m.feature, m.created_at, NOT EXISTS (
                 SELECT 1 FROM memory_events AS o
                 WHERE o.project_id = m.project_id AND o.memory_id = m.id AND o.seq <= :since
             ) AS is_new

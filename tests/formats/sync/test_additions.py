@@ -121,3 +121,27 @@ def test_what_is_added_changed_and_deleted_between_two_syncs_is_in_the_file_as_i
 
     text = (project.root / ".agent" / "memories.md").read_text()
     assert ["other" in text, "mem-1-0000" in text, "Fact 7" in text] == [True, False, True]
+
+
+def test_a_new_knowledge_entry_gets_its_file_without_reading_the_others(project: Project) -> None:
+    add(project, 1)
+    known = [a_memory(f"Known {n}", f"Text {n}.", id=f"mem-{n}-0001", tags=("t",)) for n in range(1, 4)]
+    for memory in known:
+        project.store.memories.insert_unchecked(memory, T)
+    sync(project.store, project.root)
+    again = a_memory("Known 1", "Another text.", id="mem-9-0001", tags=("t",))
+    project.store.memories.insert_unchecked(again, T)
+    read: list[str] = []
+    sys.setprofile(lambda frame, what, _: read.append(frame.f_code.co_name) if what == "call" else None)
+    try:
+        written = sync(project.store, project.root).written
+    finally:
+        sys.setprofile(None)
+
+    files = sorted(path.name for path in (project.root / ".ralph" / "knowledge").iterdir())
+    assert (written, "_full_sync" in read) == (1, False)
+    assert files == ["known-1-2.md", "known-1.md", "known-2.md", "known-3.md"]
+    assert "Another text." in (project.root / ".ralph" / "knowledge" / "known-1-2.md").read_text()
+    (project.root / ".agent" / "memories.md").touch()
+    assert sync(project.store, project.root).written == 0  # a full sync agrees
+    assert sync(project.store, project.root).imported_count == 0

@@ -202,3 +202,10 @@ def test_vectors_made_elsewhere_are_found_by_all(filled: Store) -> None:
         vector_search.embed_missing(other)
         for store in (filled, other):
             assert rank_memories(store, RecallContext(title="pictures", at=now()), by_meaning=True)
+
+
+def test_no_text_is_encoded_once_a_run_is_stopping(filled: Store) -> None:
+    answers = iter([True, True, True])  # before the model, the first batch and its first texts are read
+
+    assert vector_search.embed_missing(filled, lambda _: next(answers, False)) == vector_search.ENCODE_BATCH_SIZE
+    assert vector_search.embed_missing(filled, lambda _: False) == 0

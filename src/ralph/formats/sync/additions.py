@@ -1,4 +1,4 @@
-"""Writing new memories to `.agent/memories.md` without parsing it.
+"""Writing new memories to the files without parsing these.
 
 This is the common case: the files are as the last sync left them, and memories were added since. A full sync compares
 every entry with its memory, which takes seconds with many memories, while all other writers wait.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
+from ralph.formats.knowledge_md import format_note, unused_file_name
 from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry
 from ralph.formats.memories_md import edit_document, header_id
-from ralph.formats.sync.disk import UnusableFileError
-from ralph.formats.sync.entries import comparable_row, row_entry
+from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.sync.entries import comparable_note, comparable_row, row_entry, row_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,51 +28,75 @@ _HEADING = re.compile(r"^#{1,3}(?:[ \t].*)?$", re.MULTILINE)
 
 def write_additions(disk: SyncedFiles) -> int | None:
     """Write the memories added since the last sync and return their number, or None if a full sync is needed."""
-    changed = disk.changed_memories(MAX_ADDITIONS + 1) if disk.is_as_synced() else None
+    files = disk.files_as_synced()
+    changed = disk.changed_memories(MAX_ADDITIONS + 1) if files else None
     if changed is None or len(changed) > MAX_ADDITIONS:
         return None
     added = _find_additions(disk, changed)
-    if added is None:
+    notes = [row for row in added or () if row["kind"] == "knowledge"]
+    entries = [row for row in added or () if row["kind"] != "knowledge"]
+    if added is None or len(notes) >= BULK_FLUSH_FILES:
         return None
-    if added and not _write(disk, added):
-        return None
-    disk.finish()
+    try:
+        if not _write_entries(disk, entries, files) or not _write_notes(disk, notes, files):
+            return None
+    except UnusableFileError:
+        return None  # the full sync reports it
+    disk.finish(files)
     return len(added)
 
 
 def _find_additions(disk: SyncedFiles, changed: Sequence[Row]) -> list[Row] | None:
-    """Return the rows that the file lacks, or None if a change cannot be written by adding entries."""
+    """Return the rows that the files lack, or None if a change cannot be written by adding entries."""
     known = disk.sync_state.entries_of([row["id"] for row in changed if not row["is_new"]])
     added: list[Row] = []
     for row in changed:
         is_active, base = row["state"] == "active", known.get(row["id"])
+        is_note = row["kind"] == "knowledge"
         if base is not None:
-            if not is_active or base != (disk.memories, comparable_row(row)):
+            is_same_file = base[0].startswith(KNOWLEDGE_DIR) if is_note else base[0] == disk.memories
+            text = comparable_note(row) if is_note else comparable_row(row)
+            if not is_active or not is_same_file or base[1] != text:
                 return None
-        elif row["kind"] == "knowledge" or header_id(row["id"]) != row["id"]:
+        elif not is_note and header_id(row["id"]) != row["id"]:
             return None
-        elif is_active and row["kind"] in SECTION_HEADINGS:
+        elif is_active and (row["kind"] in SECTION_HEADINGS or (is_note and row["tags"] != "[]")):
             added.append(row)
     return added
 
 
-def _write(disk: SyncedFiles, added: Sequence[Row]) -> bool:
-    """Add entries to the file; return False if that is not possible without parsing it."""
-    try:
-        content = disk.read(disk.memories)
-        if content is None or disk.has_changed(disk.memories):
-            return False
-        text: str | None = content.text
-        for kind in SECTION_HEADINGS:
-            entries = [row_entry(row) for row in added if row["kind"] == kind]
-            text = insert_entries(text, entries) if text is not None and entries else text
-        written = disk.write(disk.memories, text, content) if text is not None else None
-    except UnusableFileError:
-        return False  # the full sync reports it
+def _write_entries(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tuple[int, int]]) -> bool:
+    """Add entries to the markdown file; return False if that is not possible without parsing it."""
+    if not added:
+        return True
+    content = disk.read(disk.memories)
+    if content is None or content.stat != files.get(disk.memories):
+        return False
+    text: str | None = content.text
+    for kind in SECTION_HEADINGS:
+        entries = [row_entry(row) for row in added if row["kind"] == kind]
+        text = insert_entries(text, entries) if text is not None and entries else text
+    written = disk.write(disk.memories, text, content) if text is not None else None
     if written is None:
         return False
     disk.sync_state.save_entries(disk.memories, {row["id"]: comparable_row(row) for row in added})
     disk.mark_synced(written)
+    files[written.path] = written.stat
+    return True
+
+
+def _write_notes(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tuple[int, int]]) -> bool:
+    """Write a file for each knowledge entry; return False if one could not be written."""
+    taken = {path.removeprefix(KNOWLEDGE_DIR) for path in (disk.knowledge_paths() if added else ())}
+    for row in added:
+        name = unused_file_name(row["title"], taken)
+        written = disk.write(KNOWLEDGE_DIR + name, format_note(row_note(row)), None)
+        if written is None:
+            return False
+        taken.add(name)
+        disk.sync_state.save_entries(written.path, {row["id"]: comparable_note(row)})
+        disk.mark_synced(written)
+        files[written.path] = written.stat
     return True
 
 

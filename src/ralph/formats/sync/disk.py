@@ -79,7 +79,8 @@ class SyncedFiles:
 
     def is_stale(self) -> bool:
         """Return whether a file or the store has changed since the last sync."""
-        return (self._store.memories.history.last_event_seq(), self.fingerprint()) != self._last_sync
+        seq, mark = self._last_sync
+        return self._store.memories.history.last_event_seq() != seq or self.fingerprint() != mark
 
     def has_edits(self) -> bool:
         """Return whether a file has changed since the last sync, or could not be written by it."""
@@ -98,9 +99,10 @@ class SyncedFiles:
         """Return whether the store was restored from a backup, which makes it win over the files."""
         return self._last_sync[1] == RESTORED_MARK
 
-    def is_as_synced(self) -> bool:
-        """Return whether there are files, all as the last sync left them."""
-        return self._last_sync[1] != "" and not self.has_edits()
+    def files_as_synced(self) -> dict[str, tuple[int, int]]:
+        """Return the files, by path, if all are as the last sync left them; otherwise nothing."""
+        found = self._stats()
+        return found if _fingerprint(found) == self._last_sync[1] else {}
 
     def changed_memories(self, limit: int) -> list[Row]:
         """Return up to `limit` memories that have changed since the last sync, oldest first."""
@@ -192,15 +194,18 @@ class SyncedFiles:
         """Record the stat of a file that has been processed."""
         self.sync_state.save_file(content.path, content.stat)
 
-    def finish(self) -> None:
-        """Record that everything is synced up to the newest event, or that a file could not be written."""
+    def finish(self, files: Mapping[str, tuple[int, int]] | None = None) -> None:
+        """Record that everything is synced up to the newest event, or that a file could not be written.
+
+        `files` are the synced files if they are known and no entry is held; otherwise all records are read.
+        """
         for folder in (KNOWLEDGE_DIR, os.path.dirname(self.memories)):  # noqa: PTH120
             delete_temporary_files(os.path.join(self.root, folder))  # noqa: PTH118
-        fingerprint = UNWRITTEN if self.has_unwritten else _fingerprint(self.sync_state.files())
+        self.held_count = 0 if files else len(self.sync_state.held_entries())
+        fingerprint = UNWRITTEN if self.has_unwritten else _fingerprint(files or self.sync_state.files())
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.held_count = len(self.sync_state.held_entries())
         self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint, self.held_count)
 
     def _stat(self, path: str) -> tuple[int, int] | None:

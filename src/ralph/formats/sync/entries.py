@@ -1,9 +1,10 @@
-"""Memories in the form of entries of `.agent/memories.md`, and texts that can be compared."""
+"""Memories in the form of their entries in the files, and texts that can be compared."""
 
 from __future__ import annotations
 
 import json
 
+from ralph.formats.knowledge_md import KnowledgeNote
 from ralph.formats.memories_document import MarkdownEntry
 from ralph.formats.memories_md import clean_tags, header_id
 
@@ -42,3 +43,24 @@ def row_entry(row: Row) -> MarkdownEntry:
         tags=tuple(json.loads(row["tags"])),
         created=row["created_at"][:10],
     )
+
+
+def row_note(row: Row) -> KnowledgeNote:
+    """Return the content of the file of a knowledge entry."""
+    return KnowledgeNote(
+        title=row["title"],
+        tags=tuple(json.loads(row["tags"])),
+        body=row["body"],
+        feature=row["feature"],
+        created_at=row["created_at"],
+    )
+
+
+def comparable_note(row: Row) -> str:
+    """Return a knowledge entry in a form that can be compared."""
+    return encode_note(row_note(row))
+
+
+def encode_note(note: KnowledgeNote) -> str:
+    """Encode what a knowledge file and its entry have in common."""
+    return encode([note.title, list(note.tags), note.feature, note.body])

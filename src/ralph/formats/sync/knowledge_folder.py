@@ -11,6 +11,7 @@ from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
 from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.sync.entries import encode_note
 from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.regressions import GitProvenance
 from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
@@ -146,7 +147,7 @@ class KnowledgeFolderSync(FileSync):
         for path, file in changed.items():
             if path in self._base:
                 continue
-            old = by_text.get(_comparable(file.note)) or by_title.get(title_key(file.note.title))
+            old = by_text.get(encode_note(file.note)) or by_title.get(title_key(file.note.title))
             if old and old in gone:
                 self._base[path] = gone.pop(old)
                 del self._base[old]
@@ -158,7 +159,7 @@ class KnowledgeFolderSync(FileSync):
         is_held = path in self._held
         if self._choice is FileChoice.ACCEPT and is_held and memory is None:
             base = None  # as if the file were new, because the entry was inactive before it came back
-        file_text, store_text = _comparable(file.note), _comparable_memory(memory) if memory else None
+        file_text, store_text = encode_note(file.note), _comparable_memory(memory) if memory else None
         action, is_conflict = decide_sync(
             base,
             file_text,
@@ -262,10 +263,5 @@ def _fields(note: KnowledgeNote) -> dict[str, Any]:
     }
 
 
-def _comparable(note: KnowledgeNote) -> str:
-    """Return a file's content in a form that can be compared."""
-    return json.dumps([note.title, list(note.tags), note.feature, note.body], ensure_ascii=False)
-
-
 def _comparable_memory(memory: Memory) -> str:
-    return _comparable(note_of(memory))
+    return encode_note(note_of(memory))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_QUERY_TOKENS = 128
 """Number of tokens read of a query: the subject is at the start, and long queries are slow."""
-ENCODE_BATCH_SIZE = 16
-"""Number of texts encoded at a time."""
+STORE_BATCH_SIZE, ENCODE_BATCH_SIZE = 16, 4
+"""Number of vectors stored, and of texts encoded, at a time; a run that is stopped waits for the latter."""
 LOAD_PAGE_SIZE = 5_000
 """Number of vectors loaded from the store at a time."""
 DEFAULT_NEAREST = 50
@@ -197,23 +197,31 @@ class Similarities:
 
 def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda _: True) -> int:
     """Compute missing vectors while `should_continue`, called with the count so far, returns true; return the count."""
-    model = cached_encoder()
     count = 0
+    model = cached_encoder() if should_continue(count) else None
     if model is None:
         return 0
     vectors = VectorStore(store.scope, model.model, model.size)
-    while should_continue(count) and (rows := vectors.missing(ENCODE_BATCH_SIZE)):
-        vectors.put(rows, model.encode([f"{row['title']}\n{row['body']}" for row in rows]))
-        count += len(rows)
+    while should_continue(count) and (rows := vectors.missing(STORE_BATCH_SIZE)):
+        encoded: list[bytes] = []
+        while len(encoded) < len(rows) and should_continue(count):
+            batch = rows[len(encoded) : len(encoded) + ENCODE_BATCH_SIZE]
+            encoded += model.encode([f"{row['title']}\n{row['body']}" for row in batch])
+        vectors.put(rows[: len(encoded)], encoded)
+        count += len(encoded)
     return count
 
 
 class EmbeddingThread:
     """Low-priority background thread that computes missing embeddings."""
 
-    def __init__(self, open_store: Callable[[], Store], is_enabled: bool) -> None:
+    def __init__(
+        self, open_store: Callable[[], Store], is_enabled: bool, should_pause: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`should_pause` says whether the run is about to end: no other batch is computed."""
         self._open_store = open_store
         self._is_enabled = is_enabled
+        self._should_pause = should_pause
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._embed_periodically, name="embedding", daemon=True)
 
@@ -228,8 +236,11 @@ class EmbeddingThread:
             # On a busy machine, a batch at the lowest priority can take minutes.
             self._thread.join(SHUTDOWN_SECONDS)
 
+    def _should_continue(self, _: int = 0) -> bool:
+        return not self._ended.is_set() and not self._should_pause()
+
     def _embed_periodically(self) -> None:
-        if self._ended.wait(FIRST_PASS_SECONDS):
+        if self._ended.wait(FIRST_PASS_SECONDS) or not self._should_continue():
             return
         from ralph.memory.recall.embeddings import is_installed
 
@@ -240,7 +251,7 @@ class EmbeddingThread:
         while True:
             try:
                 store = store or self._open_store()
-                embed_missing(store, lambda _: not self._ended.is_set())
+                embed_missing(store, self._should_continue)
                 store.database.release_connection()
             except RalphError:
                 pass  # the run itself reports database errors

@@ -29,7 +29,7 @@ from ralph.store.sqlite.driver import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ralph.store import Store
     from ralph.store.database import Database, ProjectScope, Row
@@ -41,6 +41,8 @@ MAX_ROWS_SHOWN = 5
 """Maximum number of rows to name in one problem."""
 PAGE = 500
 """Number of rows to read at once."""
+STOP_CHECK_STEPS = 20_000
+"""Number of steps of SQLite's virtual machine after which a check may be interrupted."""
 UNREADABLE, NEWER_VERSION = "It cannot be read", "written by a newer Ralph"
 """Phrases in problems that are not necessarily damage."""
 CHECKSUM_SUFFIX = ".sha256"
@@ -91,8 +93,11 @@ def is_index_problem(problem: str) -> bool:
     return bool(_INDEX_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(problem)
 
 
-def check_database(path: str, *, deep: bool = False) -> HealthReport:
-    """Check a database file without changing it; `deep` also compares the search indexes with their texts."""
+def check_database(path: str, *, deep: bool = False, should_stop: Callable[[], bool] | None = None) -> HealthReport:
+    """Check a database file without changing it; `deep` also compares the search indexes with their texts.
+
+    The report means nothing once `should_stop` has returned true.
+    """
     checks = [_foreign, _structure, _definitions_differ, _broken_links, _broken_rows, _broken_texts]
     checks += [_broken_indexes] if deep else []
     problems: list[str] = []
@@ -102,6 +107,7 @@ def check_database(path: str, *, deep: bool = False) -> HealthReport:
             return HealthReport(problems=("It is not a file.",))
         problems += _digest_differs(Path(path))
         with closing(open_read_only(Path(path))) as connection:
+            connection.set_progress_handler(should_stop, STOP_CHECK_STEPS)
             connection.execute("BEGIN")  # so that all checks see the same snapshot
             for run_check in checks:
                 try:
