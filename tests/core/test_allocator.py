@@ -36,3 +36,17 @@ def test_a_large_block_is_mapped_however_many_there_were(arguments: list[str], i
     done = subprocess.run([sys.executable, "-c", MAPPED, *arguments], capture_output=True, text=True, check=True)
 
     assert (int(done.stdout) >= 1_000_000) is is_mapped
+
+
+def test_cycles_are_collected_before_many_pile_up() -> None:
+    code = (
+        "import gc; from ralph.core import allocator; allocator.collect_garbage_early(); most = 0\n"
+        "for _ in range(200_000):\n"
+        "    one = {}; one['self'] = one; most = max(most, gc.get_count()[2])\n"
+        "print(most, gc.get_freeze_count() > 1_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    most, is_frozen = done.stdout.split()
+    assert int(most) <= 3
+    assert is_frozen == "True"
