@@ -1,11 +1,13 @@
 """Tens of thousands of requests to one `ralph serve`: once it is warm, its memory does not grow with them.
 
-They only read, because what is written stays: the project itself grows with it. `soak` writes.
+One request of eight writes: it adds a memory or deletes one. Their history stays, so the database grows with it; the
+server must not.
 """
 
 from __future__ import annotations
 
 import http.client
+import json
 import math
 import random
 import re
@@ -38,6 +40,10 @@ PATHS = (
     *("/api/status", "/api/tasks", "/api/projects/-/memories?limit=100", "/api/stats/runs", "/static/ui.js"),
     *("/api/projects/-/memories/search?q=tabs+and+spaces", "/api/projects/-/memories/search?q=slow"),
 )
+WORDS = "slow quick large small hidden broken parser reader writer cache queue table index token".split()
+WRITE_SHARE = 1 / 8
+KEPT = 5
+"""Number of memories that a client adds before it deletes one for each that it adds."""
 
 
 @record
@@ -66,7 +72,7 @@ class Crowd:
         self._size = size
         self._seed = seed
         self._lock = threading.Lock()
-        self.answered = 0
+        self.answered = self.written = 0
         self.faults: list[str] = []
         self.samples: list[tuple[float, float]] = []
         """How many requests were answered, and how many bytes the server held then."""
@@ -82,20 +88,37 @@ class Crowd:
     def _client(self, number: int) -> None:
         chance = random.Random(self._seed * CLIENTS + number)
         connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+        added: list[str] = []
         while self.answered < self._size:
-            self._ask(connection, chance.choice(PATHS))
+            if chance.random() < WRITE_SHARE:
+                self._write(connection, chance, added)
+            else:
+                self._ask(connection, "GET", chance.choice(PATHS))
         connection.close()
 
-    def _ask(self, connection: http.client.HTTPConnection, path: str) -> None:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {self._server.token}"})
+    def _write(self, connection: http.client.HTTPConnection, chance: random.Random, added: list[str]) -> None:
+        """Add a memory, or delete the oldest one if there are enough."""
+        if len(added) > KEPT:
+            self._ask(connection, "DELETE", f"/api/memories/{added.pop(0)}")
+            return
+        body = json.dumps({"content": " ".join(chance.choices(WORDS, k=9)), "type": "pattern"})
+        answer = json.loads(self._ask(connection, "POST", "/api/projects/-/memories", body))
+        if answer["what"] == "added":
+            added.append(answer["memory"]["id"])
+
+    def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None) -> bytes:
+        headers = {"Authorization": f"Bearer {self._server.token}", "Content-Type": "application/json"}
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
         text = answer.read()
         with self._lock:
             self.answered += 1
+            self.written += method != "GET"
             if answer.status >= 400:
-                self.faults.append(f"{path}: {answer.status} {text[:200]!r}")
+                self.faults.append(f"{method} {path}: {answer.status} {text[:200]!r}")
             if self.answered % max(1, self._size // SAMPLES) == 0:
                 self.samples.append((float(self.answered), self._held()))
+        return text
 
     def _held(self) -> float:
         """Return the bytes of memory that belong to the server alone; pages of files can be given back."""
@@ -126,7 +149,7 @@ def run(folder: Path, size: int, seed: int) -> Shown:
         print(f"{'':12} {fault}")
     course = [f"{held / 1e6:.0f}" for _, held in crowd.samples[:: max(1, len(crowd.samples) // 12)]]
     return Shown(
-        load=f"{crowd.answered:,} requests to one server, {MEMORIES} memories",
+        load=f"{crowd.answered:,} requests to one server, {crowd.written:,} of them writes, {MEMORIES} memories",
         tried=crowd.answered,
         lost=len(crowd.faults) + has_grown,
         says=f"{' '.join(course)} MB; second half {grows.value:+.0f} ± {grows.error:.0f} bytes a request; "

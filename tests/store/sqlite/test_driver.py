@@ -14,7 +14,7 @@ from ralph.core.errors import StatementError, StoreError, StoreTooNewError
 from ralph.store import create_store, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.maintenance import migrate
-from ralph.store.sqlite.driver import open_sqlite
+from ralph.store.sqlite.driver import SERVER_CACHE_KIB, SqliteDatabase, limit_page_caches, open_sqlite
 from tests.make import damaged_rows
 
 pytestmark = pytest.mark.sqlite
@@ -145,3 +145,16 @@ except StoreError as error:
     store = open_store(str(tmp_path / "r.db"))
     assert len(store.tasks.all()) == int(acknowledged)
     assert damaged_rows(store) == []
+
+
+def test_a_connection_of_a_server_keeps_few_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SqliteDatabase, "cache_kib", 0)  # restored at the end
+    limit_page_caches()
+    database = open_sqlite(str(tmp_path / "r.db"), create=True)
+    database.execute("CREATE TABLE large (content TEXT)")
+    database.insert_many("large", [{"content": "x" * 3_000} for _ in range(1_000)])
+
+    assert database.query("SELECT SUM(LENGTH(content)) AS size FROM large") == [{"size": 3_000_000}]
+
+    used, _ = database._connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)
+    assert used < 2 * SERVER_CACHE_KIB * 1_024

@@ -40,8 +40,8 @@ SHORT_BUSY_MILLISECONDS = 1_000
 """Time to wait for the write lock if the disk is not writable, in milliseconds."""
 SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
-MAX_CACHE_BYTES = 16_000_000
-"""Memory that the page caches of all connections of a server share, in bytes."""
+SERVER_CACHE_KIB = 512
+"""Size of the page cache of each connection of a server, in KiB; otherwise SQLite's own limit is 2,000."""
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
 
@@ -78,11 +78,12 @@ def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = Fals
 
 
 def limit_page_caches() -> None:
-    """Bound the memory of all connections of this process together; each of them alone may use 2 MB.
+    """Give the connections that this process opens from now on small page caches.
 
-    At the bound, a connection reuses its own pages before it takes more memory.
+    A server has one or more per thread, and each drops its cache whenever another one writes, so that larger ones
+    would only make it grow with the database.
     """
-    apsw.soft_heap_limit(MAX_CACHE_BYTES)
+    SqliteDatabase.cache_kib = SERVER_CACHE_KIB
 
 
 def _refuse_emptied(path: str, *, create: bool) -> None:
@@ -212,6 +213,8 @@ class SqliteDatabase:
     word_key = "seq"
     lease_end = "lease_end(:lease_seconds)"
     lease_expired = "lease_is_over(lease_until)"
+    cache_kib = 0
+    """Size of the page cache, in KiB; 0 for SQLite's default."""
 
     def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
         """`write_error` is the error to raise on every write, if the database is read-only."""
@@ -221,6 +224,8 @@ class SqliteDatabase:
         self._turn = WriteTransaction(connection, path, write_error)
         connection.create_scalar_function("lease_end", _lease_end, 1)
         connection.create_scalar_function("lease_is_over", _lease_is_over, 1)
+        if self.cache_kib:
+            connection.pragma("cache_size", -self.cache_kib)
 
     def query(self, sql: str, **values: object) -> list[Row]:
         """Run a statement and return its rows as dictionaries."""
