@@ -22,6 +22,7 @@ from ralph.core.records import (
     Attempt,
     AttemptOutcome,
     AttemptResult,
+    HeldChange,
     MemoryEvent,
     MemoryState,
     Run,
@@ -149,6 +150,11 @@ def fill(store: Store, word: str, mark: str) -> Facts:
         shown=memories[:1],
     )
     held, _ = begin(store, run, f"{word}-worker")
+    store.held_changes.add(
+        HeldChange(
+            task_id=task.id, run_id=run, iteration=1, digest=word, reason=f"{word} parser", diff=word, created_at=now()
+        )
+    )
     store.sessions.save(
         AgentSession(
             id=f"session-{mark}", agent="claude", title=f"{word} parser", summary=word, started_at=now(), last_at=now()

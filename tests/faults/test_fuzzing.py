@@ -346,7 +346,7 @@ def test_a_text_may_have_dots_in_plenty(tmp_path: Path) -> None:
     dots = "." * 2_000 + " One. Two. " * 50
     (tmp_path / ".ralph.toml").write_text(f'[hats.instructions]\nplanner = "{dots}"\n')
 
-    assert load_config(tmp_path, {}).hats.instructions["planner"] == dots
+    assert load_config(tmp_path, {"RALPH_TRUST": "1"}).hats.instructions["planner"] == dots
 
 
 @pytest.mark.storeless

@@ -6,7 +6,7 @@ import os
 import sys
 
 from ralph.cli.output import parse_int, working_directory
-from ralph.core.allocator import collect_garbage_early, unmap_large_blocks, use_one_arena
+from ralph.core.allocator import collect_garbage_early, use_one_arena
 from ralph.core.config import load_config
 from ralph.core.errors import RalphError
 from ralph.core.extras import install_hint
@@ -90,7 +90,6 @@ def run_server(server: WebServer) -> int:
 
     sys.stdout.flush()
     use_one_arena()
-    unmap_large_blocks()
     limit_page_caches()
     collect_garbage_early()
     try:
