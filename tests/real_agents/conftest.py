@@ -87,7 +87,7 @@ def agent_environment(tmp_path: Path, model: ModelServer, monkeypatch: pytest.Mo
     (home / ".gemini" / "settings.json").write_text(json.dumps(_GEMINI_SETTINGS))
     (home / ".gitconfig").write_text("[user]\nname = Tester\nemail = tester@example.com\n")
     for name in list(os.environ):
-        if name.startswith(_FOREIGN) and name != "RALPH_STORE":
+        if name.startswith(_FOREIGN) and name not in ("RALPH_STORE", "RALPH_TRUST"):
             monkeypatch.delenv(name)
     given = {
         "HOME": str(home),
