@@ -88,6 +88,16 @@ PLANTS = {
     "maintenance": "git config gc.auto 1; git config maintenance.auto true; git config gc.recentObjectsHook {program}",
     "a submodule": "git config submodule.evil.update '!{program}'; git config submodule.recurse true"
     "; printf '[submodule \"evil\"]\\npath = evil\\nurl = ./evil\\n' > .gitmodules",
+    "another common directory": (
+        f"cp -r {_SHARED} {{folder}}/other; git config -f {{folder}}/other/config filter.evil.clean '{{program}}; cat'"
+        f"; echo '* filter=evil' > {{folder}}/other/info/attributes; echo {{folder}}/other > {_SHARED}/commondir"
+    ),
+    "a nested repository": (
+        "git init -q nested; echo x > nested/x.txt; git -C nested add .; git -C nested commit -qm x"
+        "; git -C nested config filter.evil.clean '{program}; cat'; echo '* filter=evil' > nested/.git/info/attributes"
+        "; git add nested; echo y > nested/x.txt"
+    ),
+    "a git in the path": "mkdir -p {root}/.venv/bin; cp {program} {root}/.venv/bin/git",
     "an interpreter": f"{_ATTRIBUTES}; git config filter.evil.clean '%f; {{program}}; cat'",
 }
 """Shell commands of the agent; `{program}` is what must not run, `{folder}` a directory outside of the project."""
@@ -116,10 +126,11 @@ def plant(folder: Path, what: str, kind: str) -> list[str]:
     )
     program.chmod(0o755)
     (folder / "agent.sh").write_text(
-        AGENT.format(folder=folder, plant=PLANTS[what].format(program=program, folder=folder))
+        AGENT.format(folder=folder, plant=PLANTS[what].format(program=program, folder=folder, root=root))
     )
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
     environment |= {"HOME": str(folder), "RALPH_MEMORIES_MEANING": "false", "GIT_CONFIG_NOSYSTEM": "1"}
+    environment["PATH"] = f"{root}/.venv/bin{os.pathsep}{environment['PATH']}"
 
     def call(*words: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

@@ -93,6 +93,10 @@ HIDINGS = {
     "the base branch moved": Hiding(
         agent="echo sneaked > extra.txt; git add -A; git commit -qm sneak; git update-ref refs/heads/main HEAD"
     ),
+    "replaced objects": Hiding(
+        agent="cp main.txt copy.txt; new=$(git hash-object -w main.txt); git checkout -q main.txt"
+        "; git replace $(git rev-parse HEAD:main.txt) $new"
+    ),
     "core.autocrlf": Hiding(agent="git config core.autocrlf true"),
     "a path that differs by case": Hiding(agent="git config core.ignoreCase true; cp main.txt MAIN.TXT"),
     "core.worktree": Hiding(agent='git config core.worktree "$HOME"'),

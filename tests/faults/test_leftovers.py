@@ -22,6 +22,9 @@ pytestmark = pytest.mark.sqlite
         ("hooks", "parallel"),
         ("a file system monitor", "reviewed"),
         ("a merge driver", "parallel"),
+        ("another common directory", "serial"),
+        ("a nested repository", "serial"),
+        ("a git in the path", "serial"),
     ],
 )
 def test_a_planted_program_does_not_run(tmp_path: Path, what: str, kind: str) -> None:

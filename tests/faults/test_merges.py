@@ -24,6 +24,7 @@ pytestmark = pytest.mark.sqlite
         "executable bits ignored",
         "a commit of something else",
         "the base branch moved",
+        "replaced objects",
     ],
 )
 def test_hidden_work_is_kept_and_not_done(tmp_path: Path, name: str) -> None:

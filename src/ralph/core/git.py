@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from functools import lru_cache
 
 from ralph.core.environment import allowed_environment
+from ralph.core.files import is_inside
 from ralph.core.records import record
 
 TYPE_CHECKING = False
@@ -110,7 +112,8 @@ def run_git(
 def _inherited_variables() -> dict[str, str]:
     inherited = allowed_environment(variable_names=("GIT_CONFIG_*",)).items()
     kept = {name: value for name, value in inherited if name not in REDIRECTING_VARIABLES}
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # Replacements show other contents than those that are merged.
+    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 
 
 def _run(
@@ -123,7 +126,7 @@ def _run(
     try:
         with process_start_lock:
             process = subprocess.Popen(
-                ["git", *arguments],
+                [_git_program(os.fspath(directory), os.environ.get("PATH", os.defpath)), *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -154,6 +157,18 @@ def _run(
     )
 
 
+@lru_cache(256)
+def _git_program(directory: str, path_variable: str) -> str:
+    """Return the path of git; one inside the repository, such as in an activated environment, does not count."""
+    found = find_git_directories(directory)
+    tops = [os.path.dirname(one) for one in found] if found else []  # noqa: PTH120
+    for folder in path_variable.split(os.pathsep):
+        path = os.path.join(folder, "git")  # noqa: PTH118
+        if os.path.isabs(folder) and os.access(path, os.X_OK) and not any(is_inside(folder, top) for top in tops):  # noqa: PTH117
+            return path
+    return "git"
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill git and the programs it started."""
     import signal
@@ -179,7 +194,9 @@ def find_git_directories(directory: Path | str) -> tuple[str, str] | None:
     while folder != below:
         path = f"{folder}/.git"
         if os.path.isdir(path):  # noqa: PTH112
-            return path, os.path.realpath(path)
+            # Only worktrees have such a file, but git reads it anywhere.
+            common = os.fsdecode(_read(f"{path}/commondir")).strip()
+            return path, os.path.realpath(os.path.join(path, common))  # noqa: PTH118
         if text := _read(path):
             own = os.path.join(folder, os.fsdecode(text).removeprefix("gitdir:").strip())  # noqa: PTH118
             common = os.fsdecode(_read(f"{own}/commondir")).strip()

@@ -12,7 +12,14 @@ from pathlib import Path
 from ralph.core.config import TOML_NAME
 from ralph.core.errors import WorktreeError
 from ralph.core.records import record
-from ralph.loop.git.commits import CommittedWork, MergeRefusedError, TaskWorktree, is_inside, name_few
+from ralph.loop.git.commits import (
+    REPOSITORY_MODE,
+    CommittedWork,
+    MergeRefusedError,
+    TaskWorktree,
+    is_inside,
+    name_few,
+)
 from ralph.loop.git.repository import StopRequestedError, full_ref, git_error, operation_in_progress
 from ralph.loop.git.worktrees import made_commits
 
@@ -30,7 +37,6 @@ MAX_CONFLICT_LINES = 10
 
 _LINK_MODE = "120000"
 """Mode of a symbolic link in a tree."""
-_REPOSITORY_MODE = "160000"
 """File mode of a commit of a submodule or nested repository."""
 
 
@@ -176,7 +182,7 @@ class BaseBranch:
         command = ("diff-tree", "-r", "--raw", "--no-renames", "-z", before, after)
         fields = self._repository.run_git_checked(self._repository.top, *command).split("\0")
         changes = list(zip(fields[::2], map(self._repository.relative_path, fields[1::2]), strict=False))
-        if nested := [path for change, path in changes if change.split(" ")[1] == _REPOSITORY_MODE]:
+        if nested := [path for change, path in changes if change.split(" ")[1] == REPOSITORY_MODE]:
             raise self._nested_commits(nested, worktree)
         links = [(change.split(" ")[3], path) for change, path in changes if change.split(" ")[1] == _LINK_MODE]
         if lost := [path for blob, path in links if self._leads_into(blob, worktree)]:

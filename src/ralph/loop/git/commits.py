@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from ralph.loop.git.repository import Repository, WorktreeStatus
 
+REPOSITORY_MODE = "160000"
+"""Mode of a nested repository in a tree."""
 MAX_NAMED_PATHS = 3
 """Maximum number of paths named in a message."""
 _MARKERS = (re.compile(rb"^<{7} ", re.MULTILINE), re.compile(rb"^>{7} ", re.MULTILINE))

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from ralph.core.files import read_bytes_or_none
-from ralph.loop.git.commits import is_inside
+from ralph.loop.git.commits import REPOSITORY_MODE, is_inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def find_left_out(
     """
     submodules = [
         f"{repository.relative_path(path)} has changes that are not committed in it and will not be merged."
-        for path in state.dirty_submodules
+        for path in _dirty_submodules(repository, worktree.root)
     ]
     hidden = [
         f"{repository.relative_path(path)} is marked as unchanged in git's index and will not be merged."
@@ -65,12 +65,27 @@ def find_left_out(
     )
 
 
-def _changed_behind_flags(repository: Repository, top: Path) -> Iterator[str]:
-    """Yield files whose changes git does not see: marked as assume-unchanged or skip-worktree."""
-    listed = repository.run_git_checked(top, "ls-files", "-v", "--stage", "-z")
-    for entry in listed.split("\0"):
+def _index_entries(repository: Repository, top: Path) -> Iterator[tuple[str, list[str], str]]:
+    """Yield tag, mode and blob, and path of every file in the index."""
+    for entry in repository.run_git_checked(top, "ls-files", "-v", "--stage", "-z").split("\0"):
         fields, _, path = entry.partition("\t")
         tag, *stage = fields.split(" ")
+        if path:
+            yield tag, stage, path
+
+
+def _dirty_submodules(repository: Repository, top: Path) -> Iterator[str]:
+    """Yield nested repositories with uncommitted changes; git itself would run the programs that they configure."""
+    for _, stage, path in _index_entries(repository, top):
+        if stage[0] == REPOSITORY_MODE and (top / path / ".git").exists():
+            state = repository.status(top / path, "--untracked-files=normal")
+            if state.changed or state.unmerged:
+                yield path
+
+
+def _changed_behind_flags(repository: Repository, top: Path) -> Iterator[str]:
+    """Yield files whose changes git does not see: marked as assume-unchanged or skip-worktree."""
+    for tag, stage, path in _index_entries(repository, top):
         if (tag.islower() or tag == "S") and _differs(top / path, stage[0], stage[1]):
             yield path
 

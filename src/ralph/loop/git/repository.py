@@ -46,7 +46,8 @@ _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "commit.gpgSign=false", "-c", "merge.autoStash=false"),
     *("-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000", "-c", "i18n.commitEncoding=UTF-8"),
 )
-STATUS_OPTIONS = ("--porcelain=v2", "--branch", "-z", "--no-renames")
+# Git would run the programs that a nested repository configures to find out whether it has changes.
+STATUS_OPTIONS = ("--porcelain=v2", "--branch", "-z", "--no-renames", "--ignore-submodules=dirty")
 """Options of `git status` for output that `parse_status` reads."""
 _REF = "%(refname)%00%(objectname)%00%(tree)%00%(worktreepath)"
 _UNFINISHED = {
@@ -81,8 +82,6 @@ class WorktreeStatus:
     """Paths with git's two-letter code of the conflict."""
     ignored: tuple[str, ...] = ()
     """Ignored files and directories, the latter with a trailing slash, if they were asked for."""
-    dirty_submodules: tuple[str, ...] = ()
-    """Submodules with changes that are not committed in them."""
 
 
 class StopRequestedError(WorktreeError):
@@ -258,17 +257,14 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
 def parse_status(status: str) -> WorktreeStatus:
     """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
-    changed, unmerged, ignored, dirty = [], [], [], []
+    changed, unmerged, ignored = [], [], []
     for field in status.split("\0"):
         if field.startswith("# branch.oid "):
             head = field.removeprefix("# branch.oid ").replace("(initial)", "")
         elif field.startswith("# branch.head "):
             branch = field.removeprefix("# branch.head ").replace("(detached)", "")
         elif field.startswith("1 "):
-            _, _, submodule, *_, path = field.split(" ", 8)
-            changed.append(path)
-            if submodule.startswith("S") and submodule[2:] != "..":
-                dirty.append(path)
+            changed.append(field.split(" ", 8)[8])
         elif field.startswith("? "):
             changed.append(field[2:])
         elif field.startswith("! "):
@@ -281,7 +277,6 @@ def parse_status(status: str) -> WorktreeStatus:
         changed=tuple(changed),
         unmerged=tuple(unmerged),
         ignored=tuple(ignored),
-        dirty_submodules=tuple(dirty),
     )
 
 

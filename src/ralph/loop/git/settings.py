@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 UNDONE_DIRECTORY = "undone"
 """Directory inside the administrative directory for versions that were undone."""
 _SHARED_FILES = (
+    "commondir",
     "config",
     "config.worktree",
     "info/exclude",
@@ -114,7 +115,8 @@ class GitSettings:
 def _read_shared_files(common: Path) -> dict[Path, FileState | None]:
     hooks = common / "hooks"
     names = sorted(hooks.iterdir()) if hooks.is_dir() and not hooks.is_symlink() else [hooks]
-    shared = (*(common / name for name in _SHARED_FILES), *names, *map(Path, user_config_paths()))
+    replaced = (common / "refs" / "replace").glob("*")
+    shared = (*(common / name for name in _SHARED_FILES), *names, *replaced, *map(Path, user_config_paths()))
     return {path: _read_file(path) for path in shared}
 
 
