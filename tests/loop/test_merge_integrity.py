@@ -87,6 +87,8 @@ def test_a_gate_does_not_pass_with_files_that_are_not_merged(together: Together,
     assert together.outcomes_of(task) == [AttemptOutcome.RETRIED] * 2
     assert sentence.strip() in together.project.journal.failures_of(task.id)[0].why
     assert sentence.strip() in agent.part(task, 2).prompt
+    assert sentence.strip() in together.project.store.tasks.get(task.id).reason
+    assert [sentence.strip() in str(event["message"]) for event in together.told("warning")] == [True] * 2
     assert (together.root / f".ralph/worktrees/{task.id}/lib/money.py").read_text() == TEACH
     assert together.merges() == []
 
