@@ -44,9 +44,9 @@ def trusts_everything(root: Path | str, environment: Mapping[str, str]) -> bool:
     return is_set and not current_actor(PERSON, os.fspath(root), lambda: os.fspath(root)).is_agent
 
 
-def trust_path(root: Path | str) -> str:
-    """Return the path of the record about a directory."""
-    return state_path(root, _RECORD)
+def record_paths(root: Path | str) -> tuple[str, str]:
+    """Return the paths of the records about a directory: the decision, and what 0.1.0 recorded."""
+    return state_path(root, _RECORD), state_path(root, _AGREED)
 
 
 def read_trust(root: Path | str) -> TrustRecord | None:
@@ -69,7 +69,7 @@ def save_trust(root: Path | str, settings: Mapping[str, Any], files: bool | None
     from pathlib import Path
 
     fields = {"directory": _real_path(root), "settings": as_recorded(settings), "files": files}
-    path = Path(trust_path(root))
+    path = Path(record_paths(root)[0])
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path, json.dumps(fields, indent=2).encode())
@@ -81,7 +81,7 @@ def revoke_trust(root: Path | str) -> None:
     """Record that a directory is not trusted."""
     save_trust(root, {}, files=False)
     try:
-        os.unlink(state_path(root, _AGREED))  # noqa: PTH108
+        os.unlink(record_paths(root)[1])  # noqa: PTH108
     except OSError:
         pass  # 0.1.0 recorded nothing
 
