@@ -17,7 +17,7 @@ from ralph.core.store_url import file_path, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -116,6 +116,14 @@ def find_untrusted(
         accepted = {**accepted, **{name: settings.get(name) for name in (_STORE_URL, _STORE_PROJECT)}}
     values, known_values = as_recorded(settings), as_recorded(accepted)
     return tuple(name for name, value in values.items() if name not in known_values or known_values[name] != value)
+
+
+def untrusted_text(root: Path | str, names: Iterable[str]) -> str:
+    """Return which settings do not count, and why: they have changed, or the directory was never trusted."""
+    known = read_trust(root)
+    if known and known.files:
+        return f"settings changed since you trusted this directory: {', '.join(names)}"
+    return f"this directory is not trusted; not used: {', '.join(names)}"
 
 
 def as_recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
