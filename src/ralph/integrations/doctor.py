@@ -65,7 +65,7 @@ def diagnose(root: Path) -> list[Finding]:
         return [
             *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
             *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
-            *(*_hooks(root, store), *_trust(root, store)),
+            *(*_hooks(root, store), *_worktrees(root, store), *_trust(root, store)),
         ]
     finally:
         if store:
@@ -99,6 +99,24 @@ def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
         yield Finding(about="trust", is_fine=False, says=says, mend="review them with: ralph trust")
     if is_held:
         yield Finding(about="trust", is_fine=False, says=describe_untrusted(root), mend="ralph trust")
+
+
+def _worktrees(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Report worktrees that no run goes on with, because their task is done or deleted."""
+    from ralph.loop.git.branches import WORKTREES_DIRECTORY, branch_suffix
+
+    folder = root / WORKTREES_DIRECTORY
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    names = [name for name in names if not name.startswith(".")]
+    try:
+        tasks = {branch_suffix(task.id): task for task in store.tasks.all()} if store and names else {}
+    except RalphError:
+        return  # reported with the database
+    kept = [name for name in names if store and (name not in tasks or tasks[name].status == "done")]
+    if kept:
+        says = f"{_count(len(kept), 'worktree is', 'worktrees are')} left of done or deleted tasks: {', '.join(kept)}"
+        waits = "take what you need of .ralph/worktrees/TASK, then: git worktree remove --force .ralph/worktrees/TASK"
+        yield Finding(about="worktrees", is_fine=True, says=says, waits=waits)
 
 
 def _is_on_server(root: Path) -> bool:
