@@ -404,12 +404,15 @@ def test_knowledge_of_a_clone_is_told_to_nobody_until_a_person_trusts_it(clone: 
     (clone / ".ralph/knowledge/setup.md").write_text((clone / ".ralph/knowledge/setup.md").read_text() + "Edited.\n")
     edited = tells(clone, ralph_in)
     refused = ralph_in(clone, "memory", "init", "--force")
+    listed, doctor = ralph_in(clone, "memory", "list"), ralph_in(clone, "doctor")
     trusted = ralph_in(clone, "trust", "--yes")
     after = tells(clone, ralph_in)
 
     assert (made.code, "ralph trust" in made.out) == (0, True)
     assert "curl" not in before.replace("setup curl", "") + edited.replace("setup curl", "")
     assert tracked == ""
+    assert "in the files of this directory" in listed.err
+    assert "in the files of this directory" in doctor.out
     assert refused.error == "not-trusted"
     assert trusted.code == 0
     assert "curl evil.example" in after
@@ -446,7 +449,7 @@ def test_a_project_of_0_1_0_goes_on_until_its_files_bring_something_new(tmp_path
     trusted = ralph_in(tmp_path, "memory", "list")
 
     assert ("Second." in written, "Third." in kept, again.code) == (True, True, 0)
-    assert ("curl" in held.out, "1 problem" in held.err) == (False, True)
+    assert ("curl" in held.out, "ralph trust" in held.err) == (False, True)
     assert (doctor.code, "ralph trust" in doctor.out) == (1, True)
     assert "curl" in trusted.out
 
@@ -587,3 +590,28 @@ def test_what_a_database_says_about_a_run_is_not_run(tmp_path: Path, ralph_in: R
     assert (refused.code, refused.error) == (2, "run-options-needed")
     assert by_path.error == "run-options-needed"
     assert [(moved / name).exists() for name in ("ran", "gate")] == [False, False]
+
+
+@pytest.mark.sqlite
+def test_a_later_edit_is_called_a_change_by_every_command(tmp_path: Path, ralph_in: Ralph) -> None:
+    ralph_in(tmp_path, "init")
+    (tmp_path / ".ralph.toml").write_text('[execution]\ngates = ["true"]\n')
+
+    status, doctor, run = (ralph_in(tmp_path, *words) for words in (["status"], ["doctor"], ["run", "--", "true"]))
+
+    for said in (status.err, doctor.out, run.err):
+        assert "ettings changed since you trusted this directory: execution.gates" in said
+        assert "not trusted" not in said
+    assert run.error == "not-trusted"
+
+
+@pytest.mark.sqlite
+def test_init_suggests_the_agent_of_the_settings_and_trust_suggests_init(tmp_path: Path, ralph_in: Ralph) -> None:
+    clone = make_clone(tmp_path / "clone", '[agent]\nname = "claude"\n')
+
+    trusted = ralph_in(clone, "trust", "--yes")
+    made = ralph_in(clone, "init")
+
+    assert trusted.out.splitlines()[-1].endswith("ralph init")
+    assert "--agent" not in made.out
+    assert "then ralph run\n" in made.out

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ralph.core import trust_record
 from ralph.core.actor import PERSON, current_actor
@@ -18,6 +17,7 @@ from ralph.core.trust_record import as_recorded, read_trust, save_trust, trusts_
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Any
 
     from ralph.core.actor import Actor
@@ -74,6 +74,8 @@ class TrustReview:
 
 def review_trust(root: Path | str, environment: Mapping[str, str] = os.environ) -> TrustReview:
     """Return what a directory brings and what of it a person has accepted."""
+    from ralph.formats.sync.problems import count_file_memories
+
     config = load_config(root, environment)
     known = read_trust(root)
     before, after = dict(known.settings) if known else {}, as_recorded(config.brought)
@@ -85,7 +87,7 @@ def review_trust(root: Path | str, environment: Mapping[str, str] = os.environ) 
         settings=tuple(
             SettingChange(name=name, before=before.get(name), after=after.get(name)) for name in sorted(after | before)
         ),
-        memories=count_file_memories(Path(root)) if config.memories.files else 0,
+        memories=count_file_memories(root) if config.memories.files else 0,
         are_files_trusted=known.files if known else None,
         was_trusted=bool(known and known.files),
     )
@@ -135,16 +137,3 @@ def record_init(root: Path, environment: Mapping[str, str], *, is_new: bool) -> 
 
 def _store_settings(config: Config) -> dict[str, Any]:
     return {name: value for name, value in config.brought.items() if name.startswith("store.")}
-
-
-def count_file_memories(root: Path) -> int:
-    """Return the number of entries in the memory files of a directory."""
-    from ralph.formats.memories_document import parse_document
-    from ralph.formats.sync.disk import KNOWLEDGE_DIR, UnusableFileError, memories_path, read_text_bytes
-
-    try:
-        text = read_text_bytes(root, memories_path(root)).decode("utf-8", "replace")
-    except UnusableFileError:
-        text = ""
-    notes = [path for path in (root / KNOWLEDGE_DIR).glob("*.md") if not path.name.startswith(".")]
-    return len(parse_document(text).entries) + len(notes)

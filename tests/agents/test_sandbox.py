@@ -19,6 +19,7 @@ from ralph.agents.supervisor.sandbox import Sandbox, check_sandbox, git_director
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AttemptOutcome, SessionEnding, TaskStatus, replace
+from ralph.core.trust_record import record_paths, save_trust
 from ralph.project import Project
 from tests.loop.trial import SAYS_DONE, Trial
 from tests.make import set_up_project
@@ -190,11 +191,33 @@ def test_the_memory_can_be_read_and_not_written(confined: Confined) -> None:
             project.memory.add("Tabs are fine in the parser.")
         read = confined.run(f"{sys.executable} -m ralph memory search parser")
         added = confined.run(f"{sys.executable} -m ralph memory add 'Never use tabs.'")
+        task = confined.run(f"{sys.executable} -m ralph task add 'Remove the tabs'")
 
         assert "Tabs are fine" in read.text
         assert added.exit_code == 1
         assert "MEMORY:" in added.text  # which says how it is told instead
         assert len(project.memory.list()) == 1
+        assert task.exit_code == 1
+        assert "sigils" in task.text
+
+
+def test_the_trust_of_this_project_is_seen_and_that_of_others_is_not(
+    confined: Confined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(confined.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    (confined.root / ".ralph.toml").write_text('[execution]\ngates = ["true"]\n')
+    ralph = f"{sys.executable} -m ralph status"
+    save_trust(confined.outside, {}, files=True)
+
+    before = confined.run(ralph)
+    save_trust(confined.root, {"execution.gates": ["true"]}, files=True)
+    after = confined.run(ralph)
+
+    assert "execution.gates" in before.text
+    assert (after.exit_code, "execution.gates" in after.text) == (0, False)
+    assert confined.fails(f"echo evil > {record_paths(confined.root)[0]}")
+    assert confined.fails(f"cat {record_paths(confined.outside)[0]}")
 
 
 # --- processes ---------------------------------------------------------------------------------

@@ -112,10 +112,14 @@ def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -
     text = file.read_text()
     file.write_text(text[: text.index("### mem-", text.index("### mem-") + 1)])
 
+    started = ralph("run", "--", "true")  # says it although no task is ready
     listed, ran = ralph("memory", "list"), ralph("doctor")
 
+    assert "ralph memory files restore" in started.out
     assert "ralph doctor" in listed.err
-    assert "19 memories missing from or older in .agent/memories.md" in ran.out
+    assert "19 memories are missing from .agent/memories.md or older there; Ralph kept them" in ran.out
+    assert "accept: delete 19 memories" in ran.out
+    assert ralph("memory", "files", "accept").out.startswith("Deleted 19 memories, reverted 0. To undo: ralph memory")
 
 
 # --- search indexes ------------------------------------------------------------------------

@@ -61,6 +61,7 @@ def test_init_asks_in_a_clone_that_brings_something(clone: Path, answer: str, is
     code, seen = at_terminal(clone, "init", typed=[(QUESTION, answer)])
 
     assert code == 0
+    assert f"{clone} is not trusted" in seen.replace("\r\n", "")
     assert "1 memory" in seen
     assert (clone / ".ralph/ralph.db").exists()
     assert review_trust(clone).is_trusted == is_trusted

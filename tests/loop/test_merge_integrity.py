@@ -87,6 +87,8 @@ def test_a_gate_does_not_pass_with_files_that_are_not_merged(together: Together,
     assert together.outcomes_of(task) == [AttemptOutcome.RETRIED] * 2
     assert sentence.strip() in together.project.journal.failures_of(task.id)[0].why
     assert sentence.strip() in agent.part(task, 2).prompt
+    assert sentence.strip() in together.project.store.tasks.get(task.id).reason
+    assert [sentence.strip() in str(event["message"]) for event in together.told("warning")] == [True] * 2
     assert (together.root / f".ralph/worktrees/{task.id}/lib/money.py").read_text() == TEACH
     assert together.merges() == []
 
@@ -110,9 +112,15 @@ def test_a_worktree_with_work_that_is_nowhere_else_is_kept(together: Together) -
     assert "lib/money.py is ignored by .gitignore:1" in warning
     assert f".ralph/worktrees/{task.id} is kept" in warning
     assert "is kept" in together.log(task)
+    assert "is kept" in together.ralph("task", "show", task.id).out
+    assert f"tasks: {task.id}" in together.ralph("doctor").out
 
     together.work(Company(play), 2)  # nothing to do, and nothing is tidied away
     assert (together.root / f".ralph/worktrees/{task.id}/lib/money.py").exists()
+
+    deleted = together.ralph("task", "delete", task.id).out
+    assert f"git worktree remove --force .ralph/worktrees/{task.id}" in deleted
+    assert f"tasks: {task.id}" in together.ralph("doctor").out
 
 
 def test_output_and_dependencies_do_not_keep_a_worktree(together: Together) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from ralph.cli.output import working_directory
 from ralph.cli.trust import add_trust_option, offer_trust
+from ralph.core.config import AgentConfig, load_config
+from ralph.core.trust_record import TRUST_VARIABLE
 from ralph.workspace import init_project
 
 TYPE_CHECKING = False
@@ -34,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
     for line in lines:
         print(f"  {line}")
     if any(line.startswith(("created", "joined")) for line in lines):
-        print('Ready. Next: ralph task add "Describe the task", then ralph run --agent claude')
+        agent = load_config(directory, {**os.environ, TRUST_VARIABLE: "1"}).agent
+        is_chosen = agent.command or agent.name != AgentConfig().name
+        start = "ralph run" if is_chosen else "ralph run --agent claude"
+        print(f'Ready. Next: ralph task add "Describe the task", then {start}')
         print("To use the memory in your own agent sessions: ralph setup claude")
     else:
         print("This project is already set up; nothing was changed.")

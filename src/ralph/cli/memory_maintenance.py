@@ -6,6 +6,7 @@ import sys
 
 from ralph.cli.memory_text import print_stats, summary_line
 from ralph.cli.output import pluralize, print_json, print_table, printable, undo_command
+from ralph.core.records import MemoryState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def files(project: Project, args: argparse.Namespace) -> None:
     elif args.choice == "restore":
         print(f"Wrote {count} to the files again.")
     else:
-        print(f"Accepted the files for {count}. To undo: {undo_command(outcome.change_id, args)}")
+        deleted = sum(project.store.memories.get(id).state is not MemoryState.ACTIVE for _, id in held)
+        undo = undo_command(outcome.change_id, args)
+        print(f"Deleted {pluralize(deleted, 'memory')}, reverted {len(held) - deleted:,}. To undo: {undo}")
 
 
 def _print_held(project: Project, held: list[tuple[str, str]], args: argparse.Namespace) -> None:

@@ -53,11 +53,11 @@ def print_file_problems(project: Project, *, in_full: bool) -> None:
     """Print the problems of the memory files, or for read-only commands (`in_full=False`) only their number."""
     sys.stdout.flush()
     problems = project.files.problems
-    if in_full:
-        for problem in problems:
-            print(f"Warning: {printable(problem)}", file=sys.stderr)
-    elif problems:
-        count = pluralize(len(problems), "problem")
+    # Files that are not trusted are no problem of the files.
+    for problem in problems if in_full else [one for one in problems if one.endswith("ralph trust")]:
+        print(f"Warning: {printable(problem)}", file=sys.stderr)
+    if not in_full and (others := [one for one in problems if not one.endswith("ralph trust")]):
+        count = pluralize(len(others), "problem")
         print(f"Warning: {count} found in the memory files. See: ralph doctor", file=sys.stderr)
 
 

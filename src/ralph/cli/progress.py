@@ -318,9 +318,9 @@ def _next_step(details: dict[str, Any]) -> str:
     if details.get("failed_check") == "integrity":
         return f"; needs a person. To see and accept the change: ralph task approve {details['task_id']}"
     if details["task_status"] == "blocked":
-        spent = f"has used up {details['spent_limit']}, " if details.get("spent_limit") else ""
-        why = "no retries left, " if details.get("is_out_of_retries") else spent
-        return f"; {why}needs attention. To retry: ralph task reset {details['task_id']}"
+        spent = f"it has used up {details['spent_limit']}, so " if details.get("spent_limit") else ""
+        why = "no retries are left, so " if details.get("is_out_of_retries") else spent
+        return f"; {why}it needs a person. To retry: ralph task reset {details['task_id']}"
     if details["handed_to"]:
         return ""
     return "; will be retried" if details["task_status"] == "pending" else ""

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of unreadable lines that are printed."""
+MAX_NOTES_SHOWN = 5
+"""Maximum number of notes of the log that are printed with a task."""
+_ROUTINE_LINES = ("Attempt ", "Ignored: ", "Released: ")
+"""How the lines of Ralph in the log begin that are about attempts."""
 _COMPLEXITY = {"trivial": "low", "easy": "low", "moderate": "medium", "hard": "high"}
 """Complexity in estimates, by the difficulty that agents state."""
 
@@ -205,10 +209,19 @@ def show(project: Project, args: argparse.Namespace) -> None:
         print()
         rows = [(a.number, a.outcome or "running", f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
+    if notes := _notes(project, task.id):
+        print()
+        print("\n".join(f"  Note: {printable(note)}" for note in notes))
     if view.held:
         print()
         _print_held(view.held)
         print(f"\nTo accept it: ralph task approve {task.id}")
+
+
+def _notes(project: Project, id: str) -> list[str]:
+    """Return the latest lines of Ralph in the log that are not about an attempt: worktrees kept, changes undone."""
+    lines = (entry.message for entry in project.tasks.read_log(id) if entry.who == "ralph")
+    return [line for line in lines if not line.startswith(_ROUTINE_LINES)][-MAX_NOTES_SHOWN:]
 
 
 def _estimate(project: Project, task: Task, difficulty: str | None) -> Memory | None:
@@ -267,6 +280,14 @@ def deps(project: Project, args: argparse.Namespace) -> None:
 def done(project: Project, args: argparse.Namespace) -> None:
     """Mark a task as done."""
     print(f"Task done: {project.tasks.done(args.id).id}")
+    _print_left_work(project, args.id)
+
+
+def _print_left_work(project: Project, id: str) -> None:
+    from ralph.loop.git.branches import describe_left_work
+
+    if left := describe_left_work(project.directory, id):
+        print(printable(left))
 
 
 def fail(project: Project, args: argparse.Namespace) -> None:
@@ -289,6 +310,7 @@ def delete(project: Project, args: argparse.Namespace) -> None:
     """Delete a task."""
     for id in project.tasks.delete(args.id):
         print(f"Task deleted: {id}")
+        _print_left_work(project, id)
 
 
 def log(project: Project, args: argparse.Namespace) -> None:

@@ -69,8 +69,10 @@ def run(args: argparse.Namespace) -> int:
     if not (args.yes or args.trust) and not _ask(sys.stdout):
         print("Nothing was changed.")
         return 1
-    _accept(review)
+    is_project = _accept(review)
     print(f"{printable(root)} is trusted on this machine. To take it back: ralph trust --revoke")
+    if not is_project:
+        print("Set it up with: ralph init")
     return 0
 
 
@@ -93,7 +95,7 @@ def trust_first(args: argparse.Namespace) -> None:
 
 def offer_trust(directory: Path, *, trust: bool) -> None:
     """Trust a directory that is set up as a project if it brings something and the person wants that."""
-    review = review_trust(directory)
+    review = review_trust(directory.absolute())
     if not trust and review.waits and _can_ask():
         print_review(review, sys.stderr)
         trust = _ask(sys.stderr)
@@ -113,16 +115,16 @@ def require_trust(args: argparse.Namespace) -> None:
     accept_review(review)
 
 
-def _accept(review: TrustReview) -> None:
-    """Record the decision, and sync the memory files if the directory is a project."""
+def _accept(review: TrustReview) -> bool:
+    """Record the decision, and sync the memory files; return whether the directory is a project."""
     from ralph.project import Project
 
     accept_review(review)
     try:
         with Project.open(review.directory) as project, project.synced():
-            pass
+            return True
     except ProjectNotFoundError:
-        print("Set it up with: ralph init")
+        return False
 
 
 def _can_ask() -> bool:

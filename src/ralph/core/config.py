@@ -298,7 +298,7 @@ def _withhold(
     """Remove values that nobody has accepted, except of the store; return the names of all of them."""
     if not brought:
         return ()
-    from ralph.core.trust_record import find_untrusted, is_outside
+    from ralph.core.trust_record import find_untrusted, is_outside, untrusted_text
 
     url = values["store"].get("url", "")
     if not url or not is_outside(directory, url):
@@ -311,7 +311,8 @@ def _withhold(
         section, _, key = name.rpartition(".")
         del values[section][key]
     if unused:
-        warnings.append(f"Not using {', '.join(unused)}: this directory is not trusted. Review it with: ralph trust")
+        why = untrusted_text(directory, unused)
+        warnings.append(f"{why[0].upper()}{why[1:]}. Review them with: ralph trust")
     return untrusted
 
 

@@ -17,7 +17,7 @@ from ralph.core.store_url import file_path, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -44,9 +44,9 @@ def trusts_everything(root: Path | str, environment: Mapping[str, str]) -> bool:
     return is_set and not current_actor(PERSON, os.fspath(root), lambda: os.fspath(root)).is_agent
 
 
-def trust_path(root: Path | str) -> str:
-    """Return the path of the record about a directory."""
-    return state_path(root, _RECORD)
+def record_paths(root: Path | str) -> tuple[str, str]:
+    """Return the paths of the records about a directory: the decision, and what 0.1.0 recorded."""
+    return state_path(root, _RECORD), state_path(root, _AGREED)
 
 
 def read_trust(root: Path | str) -> TrustRecord | None:
@@ -69,7 +69,7 @@ def save_trust(root: Path | str, settings: Mapping[str, Any], files: bool | None
     from pathlib import Path
 
     fields = {"directory": _real_path(root), "settings": as_recorded(settings), "files": files}
-    path = Path(trust_path(root))
+    path = Path(record_paths(root)[0])
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path, json.dumps(fields, indent=2).encode())
@@ -81,7 +81,7 @@ def revoke_trust(root: Path | str) -> None:
     """Record that a directory is not trusted."""
     save_trust(root, {}, files=False)
     try:
-        os.unlink(state_path(root, _AGREED))  # noqa: PTH108
+        os.unlink(record_paths(root)[1])  # noqa: PTH108
     except OSError:
         pass  # 0.1.0 recorded nothing
 
@@ -116,6 +116,14 @@ def find_untrusted(
         accepted = {**accepted, **{name: settings.get(name) for name in (_STORE_URL, _STORE_PROJECT)}}
     values, known_values = as_recorded(settings), as_recorded(accepted)
     return tuple(name for name, value in values.items() if name not in known_values or known_values[name] != value)
+
+
+def untrusted_text(root: Path | str, names: Iterable[str]) -> str:
+    """Return which settings do not count, and why: they have changed, or the directory was never trusted."""
+    known = read_trust(root)
+    if known and known.files:
+        return f"settings changed since you trusted this directory: {', '.join(names)}"
+    return f"this directory is not trusted; not used: {', '.join(names)}"
 
 
 def as_recorded(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def diagnose(root: Path) -> list[Finding]:
         return [
             *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
             *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
-            *(*_hooks(root, store), *_trust(root, store)),
+            *(*_hooks(root, store), *_worktrees(root, store), *_trust(root, store)),
         ]
     finally:
         if store:
@@ -85,16 +85,38 @@ def _refused_store(root: Path) -> Iterator[Finding]:
 
 def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
     """Report what the directory brings that nobody has accepted."""
+    from ralph.core.trust_record import untrusted_text
     from ralph.formats.sync import are_files_held
+    from ralph.formats.sync.problems import describe_untrusted
 
     try:
         config = load_config(root)
         is_held = store is not None and config.memories.files and are_files_held(store, root)
     except RalphError:
         return  # reported with the settings or the database
-    if unused := [*config.untrusted, *["the memory files"] * is_held]:
-        says = f"this directory is not trusted; not used: {', '.join(unused)}"
-        yield Finding(about="trust", is_fine=False, says=says, mend="review it with: ralph trust")
+    if config.untrusted:
+        says = untrusted_text(root, config.untrusted)
+        yield Finding(about="trust", is_fine=False, says=says, mend="review them with: ralph trust")
+    if is_held:
+        yield Finding(about="trust", is_fine=False, says=describe_untrusted(root), mend="ralph trust")
+
+
+def _worktrees(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Report worktrees that no run goes on with, because their task is done or deleted."""
+    from ralph.loop.git.branches import WORKTREES_DIRECTORY, branch_suffix
+
+    folder = root / WORKTREES_DIRECTORY
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    names = [name for name in names if not name.startswith(".")]
+    try:
+        tasks = {branch_suffix(task.id): task for task in store.tasks.all()} if store and names else {}
+    except RalphError:
+        return  # reported with the database
+    kept = [name for name in names if store and (name not in tasks or tasks[name].status == "done")]
+    if kept:
+        says = f"{_count(len(kept), 'worktree is', 'worktrees are')} left of done or deleted tasks: {', '.join(kept)}"
+        waits = "take what you need of .ralph/worktrees/TASK, then: git worktree remove --force .ralph/worktrees/TASK"
+        yield Finding(about="worktrees", is_fine=True, says=says, waits=waits)
 
 
 def _is_on_server(root: Path) -> bool:
@@ -404,6 +426,19 @@ def _held_entries(root: Path, store: Store | None) -> Iterator[Finding]:
         return  # reported by the checks of the database and the settings
     if held:
         names = " and ".join(dict.fromkeys("knowledge" if "/knowledge/" in path else path for path, _ in held))
-        says = f"{_count(len(held), 'memory', 'memories')} missing from or older in {names}; Ralph kept them"
-        mend = "write the files again with ralph memory files restore, or accept them with ralph memory files accept"
-        yield Finding(about="files", is_fine=False, says=says, mend=mend)
+        what, kept = _count(len(held), "memory is", "memories are"), "it" if len(held) == 1 else "them"
+        missing = sum(_is_missing(root, path, id) for path, id in held)
+        effects = [f"delete {_count(missing, 'memory', 'memories')}"] if missing else []
+        if older := len(held) - missing:
+            effects.append(f"revert {_count(older, 'memory', 'memories')}")
+        says = f"{what} missing from {names} or older there; Ralph kept {kept}"
+        mend = f"ralph memory files restore writes the files again; accept: {' and '.join(effects)}"
+        yield Finding(about="files", is_fine=False, says=says, mend=f"{mend} (ralph memory files accept)")
+
+
+def _is_missing(root: Path, path: str, id: str) -> bool:
+    """Return whether a file lacks the entry of a memory."""
+    from ralph.core.files import read_bytes_or_none
+
+    content = read_bytes_or_none(root / path)
+    return content is None or ("/knowledge/" not in path and f"### {id}".encode() not in content)

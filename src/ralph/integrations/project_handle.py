@@ -10,7 +10,7 @@ import os
 from ralph.core.actor import PERSON
 from ralph.core.config import TOML_NAME, YAML_NAMES
 from ralph.core.errors import StoreError, SystemResourceError
-from ralph.core.trust_record import trust_path
+from ralph.core.trust_record import record_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ProjectHandle:
 
 def _stamps(project: Project) -> tuple[float, ...]:
     """Return values that change when the configuration is edited or trusted, or the database file is replaced."""
-    files = [*(f"{project.directory}/{name}" for name in (TOML_NAME, *YAML_NAMES)), trust_path(project.directory)]
+    files = [*(f"{project.directory}/{name}" for name in (TOML_NAME, *YAML_NAMES)), record_paths(project.directory)[0]]
     settings = tuple(_stat(path, "st_mtime") for path in files)
     database = project.store.database
     return settings if database.is_server else (*settings, _stat(database.display_url, "st_ino"))

@@ -29,6 +29,11 @@ SIGPIPE_STATUS = 141
 _EARLY_READER = re.compile(r"\|\s*(?:head\b|grep\s+(?:-\S+\s+)*-\S*(?:q|m)|sed\s+\S*q|awk\b[^|]*exit)")
 _STARTUP_VARIABLES = ("BASH_ENV", "ENV")
 """Variables that name a script which a shell runs before the gate."""
+_LIMITS = (
+    *(SessionEnding.TIMED_OUT, SessionEnding.FLOODED),
+    *(SessionEnding.OUT_OF_MEMORY, SessionEnding.TOO_MANY_PROCESSES),
+)
+"""Endings of a gate that reached a limit."""
 
 
 @lru_cache(1)
@@ -107,13 +112,17 @@ def _run_gate(
         # Redact before cutting: half a key is not recognized as one.
         output=redact(ended.text[-REDACTED_OUTPUT_CHARACTERS:])[-STORED_OUTPUT_CHARACTERS:],
         seconds=ended.seconds,
-        detail="" if passed else _failure_detail(ended, limits.seconds),
-        timed_out=ended.ending is SessionEnding.TIMED_OUT,
+        detail="" if passed else _failure_detail(ended, limits),
+        limit=ended.ending if ended.ending in _LIMITS else None,
     )
 
 
-def _failure_detail(ended: ProcessResult, seconds: float) -> str:
+def _failure_detail(ended: ProcessResult, limits: Limits) -> str:
     if ended.ending is SessionEnding.TIMED_OUT:
-        return f"timed out after {seconds:.4g} s"
+        return f"timed out after {limits.seconds:.4g} s"
+    if ended.ending is SessionEnding.OUT_OF_MEMORY:
+        return f"terminated: it used more than memory_mb = {limits.memory_bytes >> 20} of [agent]"
+    if ended.ending is SessionEnding.TOO_MANY_PROCESSES:
+        return f"terminated: it had more than processes = {limits.processes} of [agent]"
     has_exited = ended.ending is SessionEnding.CRASHED and ended.exit_code and ended.exit_code > 0
     return f"exited with {ended.exit_code}" if has_exited else ended.detail

@@ -240,11 +240,14 @@ def _failed_verification(verdict: VerificationResult) -> AttemptJudgment:
             details=reason,
             failed_check="review",
         )
-    # A timeout counts more than the output before it.
-    category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else classify_error(failed.output)
+    # A limit counts more than the output before it.
+    if failed.limit:
+        _, error_type, category = _ENDINGS[failed.limit]
+    else:
+        category, error_type = classify_error(failed.output)
     return AttemptJudgment(
         outcome=AttemptOutcome.RETRIED,
-        reason=f"{gate_failure_prefix(failed.command)}{most_informative_line(failed)}",
+        reason="; ".join([gate_failure_prefix(failed.command) + most_informative_line(failed), *verdict.left_out[:1]]),
         error_type=error_type,
         category=category if category != "unknown" else "gate_failure",
         failed_check="gate",
@@ -267,7 +270,7 @@ def most_informative_line(gate: GateResult) -> str:
     """Return the most informative line of a failed gate's output, or how it ended."""
     lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
-    line = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
+    line = gate.detail if gate.limit else (*errors, *lines[-1:], gate.detail)[0]
     return one_line(sanitize(line), 160)
 
 

@@ -119,13 +119,13 @@ class RunService:
 
     def _require_trust(self) -> None:
         """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
+        from ralph.core.trust_record import accept_settings, trusts_everything, untrusted_text
+
         if self._config.untrusted:
             raise NotTrustedError(
-                f"{self._root} sets {', '.join(self._config.untrusted)}, and is not trusted. Nothing was run."
-                " Review it with: ralph trust. In scripts: ralph --trust run"
+                f"Nothing was run in {self._root}: {untrusted_text(self._root, self._config.untrusted)}."
+                " Review them with: ralph trust. In scripts: ralph --trust run"
             )
-        from ralph.core.trust_record import accept_settings, trusts_everything
-
         if self._config.brought and trusts_everything(self._root, os.environ):
             accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
 

@@ -7,6 +7,7 @@ import re
 
 from ralph.core.records import (
     FAILED_OUTCOMES,
+    LIMIT_CATEGORIES,
     AttemptOutcome,
     AttemptResult,
     FailureReport,
@@ -115,7 +116,7 @@ def capture_attempt(
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
-        and judgment.category not in ("not_merged", "not_verified", "protected_files"),
+        and judgment.category not in ("not_merged", "not_verified", "protected_files", *LIMIT_CATEGORIES),
         log=(
             _log_line(ended, after.status),
             *(f"Ignored: {problem}" for problem in problems),
@@ -192,7 +193,8 @@ def _report(
     elif category in FULL_TEXT_CATEGORIES:
         why = "\n".join([judgment.details or attempt.reason, *verdict.left_out])
     elif not own or not verdict.passed:
-        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, *verdict.left_out, _tail(evidence), why])))
+        left_out = (line for line in map(sanitize, verdict.left_out) if line not in attempt.reason)
+        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, *left_out, _tail(evidence), why])))
     trace = (own.trace if own else "") or _trace(evidence)
     return FailureReport(
         run_id=attempt.run_id,
@@ -266,7 +268,7 @@ def _inferred(
     if attempt.outcome is not AttemptOutcome.DONE:
         return []
     found = extract_at_completion(attempt.notes, attempt.files, at)
-    for gate in verdict.gates if before else ():
+    for gate in verdict.gates if before and before.category not in LIMIT_CATEGORIES else ():
         problem = _gate_problem(gate.command, before.why if before else "")
         if problem and (attempt.notes or attempt.files):
             found.append(extract_gate_fix(gate.command, problem, attempt.notes, attempt.files, at))

@@ -225,7 +225,11 @@ class WorkVerifier:
         except WorktreeError as error:  # the result of the session is kept all the same
             return VerificationResult(), _merge_problem(error)
         verdict = replace(verdict, left_out=committed.left_out)
-        return self._merge(worktree, committed, verdict) if verdict.passed else (verdict, None)
+        if verdict.passed:
+            return self._merge(worktree, committed, verdict)
+        if verdict.left_out:
+            self._emit(progress_event("warning", message=" ".join(verdict.left_out)))
+        return verdict, None
 
     @property
     def _branches(self) -> TaskBranches:

@@ -118,7 +118,7 @@ class MemoryFiles:
         from ralph.core.files import write_atomically
         from ralph.core.trust_record import are_files_trusted
         from ralph.formats.memories_md import MEMORIES_TEMPLATE
-        from ralph.formats.sync import UNTRUSTED_FILES
+        from ralph.formats.sync import untrusted_problem
         from ralph.formats.sync.disk import UnusableFileError, check_inside_project, memories_path, read_bytes
         from ralph.formats.sync.location import working_copy_id
         from ralph.store.sync_state import SyncState
@@ -126,7 +126,7 @@ class MemoryFiles:
         if force:
             self._actor.require("memory.init")
         if are_files_trusted(self._root) is False:
-            raise NotTrustedError(UNTRUSTED_FILES)
+            raise NotTrustedError(untrusted_problem(self._root))
         name = memories_path(self._root)
         path = Path(self._root) / name
         exists = os.path.lexists(path)

@@ -100,3 +100,28 @@ def test_a_session_that_changes_too_many_files_needs_a_person(trial: Trial, chan
     if status is TaskStatus.BLOCKED:
         assert "max_files_changed" in trial.project.store.tasks.get(task.id).reason
         assert trial.project.store.failures.latest(1)[0].category == "too_many_files"
+
+
+@pytest.mark.parametrize(
+    ("limit", "gate", "category"),
+    [
+        ("memory_mb = 100", f"printf 'FAILED: one\\n'; {sys.executable} greedy.py", "memory_limit"),
+        ("processes = 5", "for n in 1 2 3 4 5 6 7 8 9; do sleep 619 & done; wait", "process_limit"),
+    ],
+)
+def test_a_gate_that_reaches_a_limit_says_which_and_teaches_nothing(
+    trial: Trial, limit: str, gate: str, category: str
+) -> None:
+    trial.project.tasks.add("Task")
+    (trial.root / "greedy.py").write_text(GREEDY)
+    trial.settings(f"[agent]\n{limit}\n[execution]\ngates = ['''{gate}''']")
+
+    ran = trial.ralph("run", "--max-iterations", "2", "--", "sh", "-c", f"cat > /dev/null; {SAYS_DONE}")
+
+    assert trial.outcomes() == [AttemptOutcome.RETRIED] * 2
+    report = trial.project.store.failures.latest(1)[0]
+    assert report.category == category
+    assert limit in report.why.partition("\n")[0]
+    assert limit in next(line for line in ran.out.splitlines() if "gate failed" in line)
+    assert trial.project.memory.list() == []
+    assert trial.project.learnings.list() == []

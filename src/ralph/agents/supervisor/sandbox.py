@@ -17,6 +17,7 @@ from ralph.core.errors import AgentUnavailableError
 from ralph.core.files import SANDBOX_VARIABLE
 from ralph.core.git import query_git
 from ralph.core.records import record
+from ralph.core.trust_record import record_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,6 +92,7 @@ class Sandbox:
         mounts.show("--bind-try", mounts.in_home((*_CACHES, *self._login_paths(environment), *self.writable)))
         mounts.show("--ro-bind-try", mounts.in_home(self._login_settings()))
         mounts.cover(_state_directories(os.environ, environment))
+        mounts.show("--ro-bind-try", record_paths(self.root))
         mounts.show_project(self, os.path.realpath(directory))
         network = () if self.has_network else ("--unshare-net",)
         variables = ("--setenv", "TMPDIR", _TEMPORARY[0], "--setenv", SANDBOX_VARIABLE, "1")

@@ -27,6 +27,9 @@ class AttemptOutcome(StrEnum):
 
 
 FAILED_OUTCOMES = (AttemptOutcome.FAILED, AttemptOutcome.RETRIED, AttemptOutcome.BLOCKED, AttemptOutcome.ERROR)
+
+LIMIT_CATEGORIES = ("memory_limit", "process_limit")
+"""Categories of failures by a limit of this machine, which say nothing about the work."""
 """Outcomes that count as a failure of the attempt."""
 
 

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records.attempts import Attempt, FailureReport
     from ralph.core.records.memories import Memory
-    from ralph.core.records.sessions import AgentReply
+    from ralph.core.records.sessions import AgentReply, SessionEnding
     from ralph.core.records.sigils import SubtaskSigil
     from ralph.core.records.tasks import HeldChange, TaskStatus
 
@@ -24,7 +24,8 @@ class GateResult:
     seconds: float
     detail: str = ""
     """Why the gate did not pass."""
-    timed_out: bool = False
+    limit: SessionEnding | None = None
+    """Limit that ended it."""
 
 
 @record

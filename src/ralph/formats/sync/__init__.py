@@ -7,7 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.formats.sync.disk import KNOWLEDGE_DIR, MEMORIES_PATH, UNWRITTEN, SyncedFiles
+from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
 from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.sync_state import SyncState
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
-UNTRUSTED_FILES = (
-    f"{MEMORIES_PATH} and {KNOWLEDGE_DIR} are neither read nor written: this directory is not trusted."
-    " Review it with: ralph trust"
-)
+TRUST_COMMAND = "ralph trust"
 MAX_PASSES = 3
 """Maximum number of passes over the files in one sync."""
 
@@ -57,6 +54,14 @@ def held_problems(count: int) -> tuple[str, ...]:
     )
 
 
+def untrusted_problem(root: Path | str) -> str:
+    """Return as a problem that nobody trusts the files of a directory."""
+    from ralph.formats.sync.problems import describe_untrusted
+
+    text = describe_untrusted(root)
+    return f"{text[0].upper()}{text[1:]}: {TRUST_COMMAND}"
+
+
 def files_fingerprint(store: Store, root: Path | str) -> str:
     """Return a fingerprint of the synced files of a working copy."""
     return SyncedFiles(store, root, working_copy_id(store, root)).fingerprint()
@@ -87,7 +92,7 @@ def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, on
         if not choice and not disk.is_stale():  # another process has synced them while this one waited
             return SyncResult(problems=held_problems(disk.held_count), held_count=disk.held_count)
         if not _may_sync(disk, root):
-            return SyncResult(problems=(UNTRUSTED_FILES,))
+            return SyncResult(problems=(untrusted_problem(root),))
         from ralph.formats.sync.additions import write_additions
 
         added = None if choice or disk.held_count else write_additions(disk)

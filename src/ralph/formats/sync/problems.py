@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.core.records import record
+from ralph.core.trust_record import are_files_trusted
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import parse_note
 from ralph.formats.memories_document import parse_document
@@ -31,6 +32,31 @@ class FileProblem:
     fix: str
     file: str = ""
     """Name of the file, if the problem keeps it from being read."""
+
+
+def count_file_memories(root: Path | str) -> int:
+    """Return the number of entries in the memory files of a directory."""
+    try:
+        text = read_text_bytes(root, memories_path(root)).decode("utf-8", "replace")
+    except UnusableFileError:
+        text = ""
+    try:
+        names = os.listdir(f"{os.fspath(root)}/{KNOWLEDGE_DIR}")  # noqa: PTH208
+    except OSError:
+        names = []
+    notes = [name for name in names if name.endswith(".md") and not name.startswith(".")]
+    return len(parse_document(text).entries) + len(notes)
+
+
+def describe_untrusted(root: Path | str) -> str:
+    """Return what the files of a directory that nobody trusts have."""
+    if are_files_trusted(root) is None:
+        return "changes of the memory files of this directory are not used until you trust it"
+    count = count_file_memories(root)
+    if not count:
+        return "the memory files of this directory are neither read nor written until you trust it"
+    what = "1 memory in the files of this directory is" if count == 1 else f"{count:,} memories in the files of this"
+    return f"{what}{'' if count == 1 else ' directory are'} not used until you trust it"
 
 
 def check_memories_file(root: Path) -> Iterator[FileProblem]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ralph.core.errors import WorktreeError
+from ralph.core.git import query_git
 from ralph.core.records import replace
 from ralph.loop.git import worktrees
 from ralph.loop.git.base_branch import BaseBranch, MergeResult
@@ -63,6 +64,23 @@ def branch_suffix(task_id: str) -> str:
         return name
     suffix = hashlib.sha256(task_id.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"{name.strip('-') or 'task'}-{suffix}"
+
+
+def describe_left_work(root: Path | str, task_id: str) -> str:
+    """Return where a worktree or branch of a task is left, with the command that removes it; empty if there is none."""
+    name = branch_suffix(task_id)
+    branch, folder = f"{BRANCH_PREFIX}/{name}", f"{WORKTREES_DIRECTORY}/{name}"
+    if not (Path(root) / WORKTREES_DIRECTORY).is_dir():
+        return ""  # tasks of this project have no branches
+    left = {
+        f"the worktree {folder}": (Path(root) / folder).is_dir() and f"git worktree remove --force {folder}",
+        f"the branch {branch}": query_git(root, "rev-parse", "-q", "--verify", f"refs/heads/{branch}") is not None
+        and f"git branch -D {branch}",
+    }
+    commands = [command for command in left.values() if command]
+    if not commands:
+        return ""
+    return f"Left of it: {' and '.join(what for what in left if left[what])}. To remove: {' && '.join(commands)}"
 
 
 class TaskBranches:

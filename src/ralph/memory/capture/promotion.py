@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, MemorySource, MemoryState, now, record
+from ralph.core.records import FAILED_OUTCOMES, LIMIT_CATEGORIES, AttemptOutcome, MemorySource, MemoryState, now, record
 from ralph.memory.capture.extract import extract_learnings, is_known_strategy
 from ralph.memory.capture.statements import NO_REASON
 from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
@@ -79,7 +79,9 @@ def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
 
 
 def _error(attempt: Attempt, report: FailureReport | None) -> str:
-    """Return the error of a failed attempt, or an empty string if it gave no reason."""
+    """Return the error of a failed attempt, or an empty string if it gave no reason to learn from."""
+    if report and report.category in LIMIT_CATEGORIES:
+        return ""
     error = (report.trace or report.why) if report else attempt.reason
     return "" if error == NO_REASON else error
 

@@ -157,8 +157,8 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
 
 _FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
 _READ_ONLY_REASON = (
-    "this session runs in a sandbox, where memories can only be read. State them in your answer instead, one line each:"
-    " MEMORY:pattern:TEXT"
+    "this session runs in a sandbox, where Ralph's data (tasks, memories, logs) can only be read. What you state in"
+    " your answer is recorded: sigils, and memories one line each as MEMORY:pattern:TEXT"
     if os.environ.get(SANDBOX_VARIABLE)
     else f"{DISK_READ_ONLY}. Make it writable, then try again"
 )
