@@ -58,10 +58,12 @@ class Confined:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         return subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True, text=True).stdout
 
-    def run(self, script: str, *, limits: Limits | None = None, **changes: Any) -> ProcessResult:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    def run(
+        self, script: str, *, limits: Limits | None = None, program: Path | None = None, path: str = "", **changes: Any
+    ) -> ProcessResult:
+        path = f"{path or Path(sys.executable).parent}:{os.environ['PATH']}"
         return run_program(
-            ["sh", "-c", script],
+            [str(program)] if program else ["sh", "-c", script],
             directory=self.root,
             limits=replace(limits or Limits(seconds=LONG_ENOUGH), sandbox=replace(self.sandbox, **changes)),
             environment={"HOME": str(self.home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1"},
@@ -149,6 +151,24 @@ def test_secrets_of_the_home_directory_are_hidden_and_the_login_is_not(confined:
     assert found.text.endswith("searched\n")
     assert (confined.home / ".claude/.credentials.json").read_text() == "refreshed\n"
     assert confined.fails("cat ~/.claude/.credentials.json", agent="")  # gates need no login
+
+
+@pytest.mark.parametrize("place", [".", "tools"])
+def test_a_program_in_the_home_directory_does_not_show_it(confined: Confined, place: str) -> None:
+    (confined.home / "lib").mkdir()  # as in the prefix of a toolchain
+    program = confined.home / place / "agent.sh"
+    confined.write(program, f"#!/bin/sh\necho started; cat {confined.home}/.ssh/*\n")
+    program.chmod(0o755)
+
+    ended = confined.run("", program=program)
+
+    assert ended.text.startswith("started\n")
+    assert TOKEN not in ended.text
+
+
+def test_a_path_with_the_home_directory_does_not_show_it(confined: Confined) -> None:
+    assert confined.fails("cat ~/.ssh/*", path=str(confined.home))
+    assert confined.fails("cat ~/.ssh/*", path=str(confined.home.parent))
 
 
 def test_more_paths_can_be_allowed(confined: Confined) -> None:

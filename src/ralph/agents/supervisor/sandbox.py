@@ -87,7 +87,7 @@ class Sandbox:
         mounts.hide(*_TEMPORARY, _RUNTIME, mounts.home)
         mounts.show("--ro-bind-try", _NAME_SERVICE)
         mounts.show("--ro-bind-try", mounts.in_home((*_TOOLS, *self.readable)))
-        mounts.show("--ro-bind-try", filter(mounts.is_hidden, _program_folders(program, environment)))
+        mounts.show("--ro-bind-try", mounts.filter_programs(_program_paths(program, environment)))
         mounts.show("--bind-try", mounts.in_home((*_CACHES, *self._login_paths(environment), *self.writable)))
         mounts.show("--ro-bind-try", mounts.in_home(self._login_settings()))
         mounts.cover(_state_directories(os.environ, environment))
@@ -125,9 +125,16 @@ class _Mounts:
             if os.path.isdir(path):  # noqa: PTH112
                 self.options += ("--tmpfs", path)
 
-    def is_hidden(self, path: str) -> bool:
-        """Return whether a path is in a hidden directory."""
+    def filter_programs(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that are in a hidden directory, without those that would show all of it."""
+        found = [(path, os.path.realpath(path)) for path in paths]
+        return [path for path, real in found if self._is_hidden(path) and not self._uncovers(path, real)]
+
+    def _is_hidden(self, path: str) -> bool:
         return any(is_within(path, hidden) for hidden in self._hidden)
+
+    def _uncovers(self, *paths: str) -> bool:
+        return any(is_within(hidden, path) for hidden in self._hidden for path in paths)
 
     def in_home(self, paths: Iterable[str]) -> list[str]:
         """Return paths relative to the home directory, or starting with `~`, as absolute ones."""
@@ -260,8 +267,8 @@ def _state_directories(*environments: Mapping[str, str]) -> Iterator[str]:
         yield os.path.realpath(f"{state}/ralph")
 
 
-def _program_folders(program: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the directories that programs are loaded from: the PATH, Python, Ralph and the program itself."""
+def _program_paths(program: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what programs are loaded from: the directories of the PATH, Python and Ralph, and the program itself."""
     import ralph
 
     search_path = filter(os.path.isabs, environment.get("PATH", "").split(os.pathsep))
@@ -273,3 +280,4 @@ def _program_folders(program: Path, environment: Mapping[str, str]) -> Iterator[
             yield parent
     package = os.path.dirname(os.path.realpath(ralph.__file__))  # noqa: PTH120
     yield from (sys.prefix, sys.base_prefix, os.path.dirname(package))  # noqa: PTH120
+    yield from (str(program), os.path.realpath(program))  # its directory may be one that stays hidden
