@@ -36,7 +36,7 @@ class Confined:
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
-        self.root = self.home / "project"
+        self.root = self.directory = self.home / "project"
         self.outside = folder / "outside"
         self.state = self.home / ".local/state/ralph"
         for directory in (self.root, self.outside, self.state / "serve", self.home / ".claude"):
@@ -64,7 +64,7 @@ class Confined:
         path = f"{path or Path(sys.executable).parent}:{os.environ['PATH']}"
         return run_program(
             [str(program)] if program else ["sh", "-c", script],
-            directory=self.root,
+            directory=self.directory,
             limits=replace(limits or Limits(seconds=LONG_ENOUGH), sandbox=replace(self.sandbox, **changes)),
             environment={"HOME": str(self.home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1"},
             merge_stderr=True,
@@ -112,6 +112,13 @@ def test_the_project_can_be_changed_and_committed(confined: Confined) -> None:
         "mv .git elsewhere",
         "mkdir -p .git/hooks && touch .git/hooks/post-commit",
         "mkdir -p .git/info && touch .git/info/attributes",
+        "echo ../.evil > .git/commondir",
+        "rm .git/commondir",
+        "mv .git/commondir .git/elsewhere",
+        "echo /evil > .git/objects/info/alternates",
+        "mv .git/objects/info elsewhere",
+        "mv .git/objects elsewhere",
+        "echo evil > .git/config.worktree",
         "echo '{{}}' > ~/.claude/settings.json",
         "mount -o remount,rw /",
         "umount .ralph",
@@ -128,6 +135,39 @@ def test_nothing_else_can_be_changed(confined: Confined, script: str) -> None:
     assert (confined.root / ".git/config").read_text() == config
     with Project.open(confined.root) as project:
         assert project.memory.list() == []
+
+
+def test_git_works_with_what_protects_it(confined: Confined) -> None:
+    commit = "git -c user.name=a -c user.email=a@a commit -qm"
+    ended = confined.run(
+        f"set -e; echo 1 > a; git add -A; {commit} one; git checkout -qb side; echo 2 > a; {commit} two -a;"
+        f" git checkout -q main; git merge -q side; git stash -q; git branch -D side; git gc -q; git fsck; git tag x"
+    )
+
+    assert ended.exit_code == 0, ended.text
+    assert confined.git("log", "--format=%s", "main") == "two\none\n"
+    assert confined.git("rev-parse", "--is-bare-repository", "--show-toplevel") == f"false\n{confined.root}\n"
+    confined.git("worktree", "add", "-q", str(confined.outside / "w"))
+    confined.git("clone", "-q", str(confined.root), str(confined.outside / "clone"))
+    assert (confined.outside / "clone/a").read_text() == (confined.outside / "w/a").read_text() == "2\n"
+
+
+def test_a_session_cannot_lead_worktrees_elsewhere(confined: Confined) -> None:
+    confined.git("commit", "-q", "--allow-empty", "-m", "first")
+    places = {name: confined.root / ".ralph/worktrees" / name for name in ("own", "other")}
+    for place in places.values():
+        confined.git("worktree", "add", "-q", str(place))
+    linked = f"{confined.root}/.git/worktrees"
+    rename = f"{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"  # mv would copy and remove
+    moves = [f"{rename} {linked} {linked}-elsewhere", f"{rename} {linked}/own {linked}/moved"]
+    writes = [f"echo ../evil > {linked}/{name}/{file}" for name in places for file in ("commondir", "gitdir")]
+
+    assert all(confined.fails(script) for script in (*moves, *writes))
+
+    confined.directory = places["own"]
+    assert all(confined.fails(script) for script in (*moves, *writes, f"echo x > {linked}/other/HEAD"))
+    assert not confined.fails("echo 1 > a && git add a && git -c user.name=a -c user.email=a@a commit -qm own")
+    assert confined.git("log", "--format=%s", "own") == "own\nfirst\n"
 
 
 def test_what_is_written_to_the_home_and_temporary_directories_is_gone_afterwards(confined: Confined) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ralph.core.agents import AGENTS
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.files import SANDBOX_VARIABLE
-from ralph.core.git import query_git
+from ralph.core.git import find_git_directories, query_git
 from ralph.core.records import record
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ _CACHES = (".cache", ".npm")
 _PROTECTED = (".ralph", ".ralph.toml", "ralph.yml")
 """What Ralph keeps in a project and reads from it."""
 _PROTECTED_IN_GIT = ("hooks", "info")
-_PROTECTED_GIT_FILES = ("config", "config.worktree")
+_PROTECTED_IN_WORKTREES = ("commondir", "gitdir", "config.worktree")
+_PLACEHOLDERS = {"commondir": ".\n", "config.worktree": "", "objects/info/alternates": ""}
+"""Files that lead git elsewhere, with a content that does not: only what exists can be protected by a mount."""
 _SWITCHES = {
     "/proc/sys/kernel/unprivileged_userns_clone": (
         "0",
@@ -163,17 +165,50 @@ class _Mounts:
         if git and os.path.isfile(f"{directory}/.git"):  # noqa: PTH113
             self.show("--ro-bind", [f"{directory}/.git"])
         if git:
-            self.show("--ro-bind", [f"{git}/{name}" for name in _PROTECTED_GIT_FILES])
-            for path in (f"{git}/{name}" for name in _PROTECTED_IN_GIT):
-                self.options += ("--ro-bind", path, path) if os.path.isdir(path) else ("--tmpfs", path)  # noqa: PTH112
-            self.show("--ro-bind-try", _linked_git_files(git))  # other workers remove theirs meanwhile
+            self._protect_git(git)
+            self._protect_worktrees(f"{git}/worktrees", directory)
+            self.show("--ro-bind-try", _submodule_files(git))
+
+    def _protect_git(self, git: str) -> None:
+        _place_files(git)
+        self.show("--bind", [f"{git}/objects", f"{git}/objects/info"])  # which cannot be moved then
+        self.show("--ro-bind", [f"{git}/{name}" for name in ("config", *_PLACEHOLDERS)])
+        for path in (f"{git}/{name}" for name in _PROTECTED_IN_GIT):
+            self.options += ("--ro-bind", path, path) if os.path.isdir(path) else ("--tmpfs", path)  # noqa: PTH112
+
+    def _protect_worktrees(self, folder: str, directory: str) -> None:
+        """Protect what says where worktrees belong; a program in one of them cannot change the others."""
+        found = find_git_directories(directory)
+        own = os.path.realpath(found[0]) if found else ""
+        if os.path.dirname(own) == folder:  # noqa: PTH120
+            self.show("--ro-bind", [folder])
+            worktrees = [own]
+        else:
+            self.show("--bind", [folder])
+            worktrees = [entry.path for entry in os.scandir(folder)] if os.path.isdir(folder) else []  # noqa: PTH112
+        self.show("--bind-try", worktrees)  # others may be removed meanwhile
+        self.show("--ro-bind-try", [f"{path}/{name}" for path in worktrees for name in _PROTECTED_IN_WORKTREES])
 
 
-def _linked_git_files(git: str) -> Iterator[str]:
-    """Yield what says where worktrees belong, and the configuration and hooks of submodules."""
-    for folder, folders, files in os.walk(f"{git}/worktrees"):
-        yield from (f"{folder}/{name}" for name in ("commondir", "gitdir", "config.worktree") if name in files)
-        folders[:] = folders if folder == f"{git}/worktrees" else []
+def _place_files(git: str) -> None:
+    """Create the files that a mount protects. They stay: removing them would end the protection in other sandboxes."""
+    import tempfile
+    from contextlib import suppress
+
+    for name, text in _PLACEHOLDERS.items():
+        path = f"{git}/{name}"
+        if os.path.lexists(path):
+            continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path)) as file, suppress(FileExistsError):  # noqa: PTH120
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.link(file.name, path)  # git must not see it empty
+
+
+def _submodule_files(git: str) -> Iterator[str]:
+    """Yield the configuration and hooks of submodules."""
     for folder, folders, files in os.walk(f"{git}/modules"):
         if "HEAD" in files:
             yield from (f"{folder}/config", f"{folder}/hooks")
@@ -194,6 +229,16 @@ def sandbox_of(config: AgentConfig, root: Path | str, *, agent: str = "", is_rea
     )
 
 
+def prepare_sandbox(config: AgentConfig, root: Path | str) -> None:
+    """Check the sandbox, and put into the git directory what it protects, before a session can change what it is."""
+    check_sandbox(config, root)
+    if config.sandbox and (git := git_directory(os.path.realpath(root))):
+        try:
+            _place_files(git)
+        except OSError as error:
+            raise _unavailable(f"{git} cannot be protected ({error}). Make it writable") from error
+
+
 def check_sandbox(config: AgentConfig, root: Path | str) -> None:
     """Raise `AgentUnavailableError` if a sandbox is configured that does not work here."""
     if not config.sandbox:
@@ -203,11 +248,14 @@ def check_sandbox(config: AgentConfig, root: Path | str) -> None:
     elif is_within(os.path.expanduser("~"), root := os.path.realpath(root)):  # noqa: PTH111
         problem = f"{root} contains your home directory. Move the project into a directory of its own"
     else:
-        git_directory(root)  # before a session can change what it is
         problem = sandbox_problem()
     if problem:
-        off = 'or run without a sandbox: remove sandbox = "bubblewrap" from .ralph.toml'
-        raise AgentUnavailableError(f"The sandbox cannot be used: {problem}; {off}.", code="sandbox-unavailable")
+        raise _unavailable(problem)
+
+
+def _unavailable(problem: str) -> AgentUnavailableError:
+    off = 'or run without a sandbox: remove sandbox = "bubblewrap" from .ralph.toml'
+    return AgentUnavailableError(f"The sandbox cannot be used: {problem}; {off}.", code="sandbox-unavailable")
 
 
 def sandbox_problem() -> str:
