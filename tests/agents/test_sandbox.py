@@ -15,8 +15,8 @@ import pytest
 
 from ralph.agents import Limits
 from ralph.agents.supervisor.process import ProcessResult, run_program
-from ralph.agents.supervisor.sandbox import Sandbox, check_sandbox, git_directory, sandbox_problem
-from ralph.core.config import AgentConfig
+from ralph.agents.supervisor.sandbox import Sandbox, check_sandbox, git_directory, sandbox_of, sandbox_problem
+from ralph.core.config import AgentConfig, Config, StoreConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AttemptOutcome, SessionEnding, TaskStatus, replace
 from ralph.project import Project
@@ -48,6 +48,7 @@ class Confined:
         self.write(self.home / ".claude/settings.json", "{}")
         self.git("init", "-q", "-b", "main")
         set_up_project(self.root)
+        self.write(self.root / "ralph.yaml", "")
         self.sandbox = Sandbox(root=str(self.root), agent="claude")
 
     def write(self, path: Path, text: str) -> None:
@@ -107,6 +108,7 @@ def test_the_project_can_be_changed_and_committed(confined: Confined) -> None:
         "rm -rf .ralph/ralph.db",
         "mv .ralph elsewhere",
         "echo evil >> .ralph.toml",
+        "echo evil >> ralph.yaml",
         "git config core.fsmonitor evil",
         "echo evil >> .git/config",
         "mv .git elsewhere",
@@ -236,9 +238,38 @@ def test_a_project_that_contains_the_home_directory_is_refused(
     monkeypatch.setenv("HOME", str(confined.home))
 
     with pytest.raises(AgentUnavailableError) as refused:
-        check_sandbox(AgentConfig(sandbox="bubblewrap"), confined.home)
+        check_sandbox(Config(agent=AgentConfig(sandbox="bubblewrap")), confined.home)
 
     assert refused.value.code == "sandbox-unavailable"
+
+
+def test_a_database_elsewhere_in_the_project_can_be_read_and_not_written(confined: Confined) -> None:
+    for folder in (confined.root / "some/data", confined.home / ".cache/data"):
+        database = folder / "ralph.db"
+        confined.write(database, "data")
+        writes = [f"echo evil > {path}" for path in (database, f"{database}-wal", f"{database}-journal")]
+        rename = f"{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"
+        moves = [f"{rename} {path} {path}-elsewhere" for path in (database, folder, confined.root / "some")]
+        config = Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url=str(database)))
+        confined.sandbox = sandbox_of(config, confined.root) or confined.sandbox
+
+        for script in (*writes, *(moves if folder.parent.name == "some" else moves[:2])):
+            assert confined.fails(script), script
+
+        assert not confined.fails(f"cat {database} && touch some/file")
+        assert database.read_text() == "data"
+
+
+def test_a_database_that_cannot_be_protected_is_refused(confined: Confined) -> None:
+    (confined.root / "link").symlink_to(confined.outside)
+
+    for url in ("ralph.db", "link/ralph.db"):
+        with pytest.raises(AgentUnavailableError) as refused:
+            check_sandbox(Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url=url)), confined.root)
+        assert refused.value.code == "sandbox-unavailable"
+    check_sandbox(
+        Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url="data/ralph.db")), confined.root
+    )
 
 
 # --- ralph inside of a session ---------------------------------------------------------------

@@ -103,7 +103,7 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        prepare_sandbox(config.agent, directory)
+        prepare_sandbox(config, directory)
         with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,

@@ -13,16 +13,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ralph.core.agents import AGENTS
+from ralph.core.config import YAML_NAMES
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.files import SANDBOX_VARIABLE
 from ralph.core.git import find_git_directories, query_git
 from ralph.core.records import record
+from ralph.core.store_url import file_path, is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ralph.core.config import AgentConfig
+    from ralph.core.config import Config
 
 PROGRAM = "bwrap"
 CHECK_SECONDS = 20.0
@@ -44,7 +46,7 @@ _TOOLS = (
 """Toolchains in the home directory, which are readable."""
 _CACHES = (".cache", ".npm")
 """Caches in the home directory, which are writable."""
-_PROTECTED = (".ralph", ".ralph.toml", "ralph.yml")
+_PROTECTED = (".ralph", ".ralph.toml", *YAML_NAMES)
 """What Ralph keeps in a project and reads from it."""
 _PROTECTED_IN_GIT = ("hooks", "info")
 _PROTECTED_IN_WORKTREES = ("commondir", "gitdir", "config.worktree")
@@ -80,6 +82,8 @@ class Sandbox:
     has_network: bool = True
     is_read_only: bool = False
     """Whether it may not change the project."""
+    database: str = ""
+    """File of the database, if it is not where Ralph puts it."""
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
 
@@ -94,6 +98,7 @@ class Sandbox:
         mounts.show("--ro-bind-try", mounts.in_home(self._login_settings()))
         mounts.cover(_state_directories(os.environ, environment))
         mounts.show_project(self, os.path.realpath(directory))
+        mounts.protect_database(self, os.path.realpath(directory))
         network = () if self.has_network else ("--unshare-net",)
         variables = ("--setenv", "TMPDIR", _TEMPORARY[0], "--setenv", SANDBOX_VARIABLE, "1")
         place = (*variables, "--chdir", os.path.realpath(directory))
@@ -169,6 +174,14 @@ class _Mounts:
             self._protect_worktrees(f"{git}/worktrees", directory)
             self.show("--ro-bind-try", _submodule_files(git))
 
+    def protect_database(self, sandbox: Sandbox, directory: str) -> None:
+        """Make the directory of the database read-only, with the files next to it, where it would be writable."""
+        folder = os.path.dirname(os.path.realpath(sandbox.database)) if sandbox.database else ""  # noqa: PTH120
+        for top in map(os.path.realpath, (directory, *self.in_home((*_CACHES, *sandbox.writable)))):
+            if folder and is_within(folder, top) and not sandbox.is_read_only:
+                self.show("--bind", _folders_between(top, folder))  # which cannot be moved then
+                self.show("--ro-bind", [folder])
+
     def _protect_git(self, git: str) -> None:
         _place_files(git)
         self.show("--bind", [f"{git}/objects", f"{git}/objects/info"])  # which cannot be moved then
@@ -188,6 +201,12 @@ class _Mounts:
             worktrees = [entry.path for entry in os.scandir(folder)] if os.path.isdir(folder) else []  # noqa: PTH112
         self.show("--bind-try", worktrees)  # others may be removed meanwhile
         self.show("--ro-bind-try", [f"{path}/{name}" for path in worktrees for name in _PROTECTED_IN_WORKTREES])
+
+
+def _folders_between(top: str, folder: str) -> list[str]:
+    """Return the directories below one and above another, from the top."""
+    names = os.path.relpath(folder, top).split("/")[:-1]
+    return [os.path.join(top, *names[: n + 1]) for n in range(len(names))]  # noqa: PTH118
 
 
 def _place_files(git: str) -> None:
@@ -215,38 +234,55 @@ def _submodule_files(git: str) -> Iterator[str]:
             folders[:] = [name for name in folders if name == "modules"]
 
 
-def sandbox_of(config: AgentConfig, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:
+def sandbox_of(config: Config, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:
     """Return the configured sandbox, or None if there is none."""
-    if not config.sandbox:
+    settings = config.agent
+    if not settings.sandbox:
         return None
     return Sandbox(
         root=os.fspath(root),
         agent=agent,
-        has_network=config.sandbox_network,
+        has_network=settings.sandbox_network,
         is_read_only=is_read_only,
-        readable=config.sandbox_read,
-        writable=config.sandbox_write,
+        database=_database(config, os.fspath(root)),
+        readable=settings.sandbox_read,
+        writable=settings.sandbox_write,
     )
 
 
-def prepare_sandbox(config: AgentConfig, root: Path | str) -> None:
+def _database(config: Config, root: str) -> str:
+    url = config.store.url
+    return os.path.join(os.path.realpath(root), file_path(url)) if url and not is_postgres(url) else ""  # noqa: PTH118
+
+
+def _is_replaceable(database: str, root: str) -> bool:
+    """Return whether a program that can write to a project could put another database into the place of its own."""
+    path = os.path.normpath(database) if database else ""
+    return bool(path) and is_within(path, root) and (os.path.dirname(path) == root or os.path.realpath(path) != path)  # noqa: PTH120
+
+
+def prepare_sandbox(config: Config, root: Path | str) -> None:
     """Check the sandbox, and put into the git directory what it protects, before a session can change what it is."""
     check_sandbox(config, root)
-    if config.sandbox and (git := git_directory(os.path.realpath(root))):
+    if config.agent.sandbox and (git := git_directory(os.path.realpath(root))):
         try:
             _place_files(git)
         except OSError as error:
             raise _unavailable(f"{git} cannot be protected ({error}). Make it writable") from error
 
 
-def check_sandbox(config: AgentConfig, root: Path | str) -> None:
+def check_sandbox(config: Config, root: Path | str) -> None:
     """Raise `AgentUnavailableError` if a sandbox is configured that does not work here."""
-    if not config.sandbox:
+    if not config.agent.sandbox:
         return
-    if AGENTS[config.name].module == "rehearsal":
+    if AGENTS[config.agent.name].module == "rehearsal":
         problem = "the rehearsal agent is part of Ralph and cannot be confined. Choose another agent"
     elif is_within(os.path.expanduser("~"), root := os.path.realpath(root)):  # noqa: PTH111
         problem = f"{root} contains your home directory. Move the project into a directory of its own"
+    elif _is_replaceable(database := _database(config, root), root):
+        problem = (
+            f"{database} is right in the project, or behind a link. Move it to a directory and set store.url to it"
+        )
     else:
         problem = sandbox_problem()
     if problem:
