@@ -15,8 +15,8 @@ import pytest
 
 from ralph.agents import Limits
 from ralph.agents.supervisor.process import ProcessResult, run_program
-from ralph.agents.supervisor.sandbox import Sandbox, check_sandbox, git_directory, sandbox_problem
-from ralph.core.config import AgentConfig
+from ralph.agents.supervisor.sandbox import Sandbox, check_sandbox, git_directory, sandbox_of, sandbox_problem
+from ralph.core.config import AgentConfig, Config, StoreConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AttemptOutcome, SessionEnding, TaskStatus, replace
 from ralph.core.trust_record import record_paths, save_trust
@@ -37,7 +37,7 @@ class Confined:
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
-        self.root = self.home / "project"
+        self.root = self.directory = self.home / "project"
         self.outside = folder / "outside"
         self.state = self.home / ".local/state/ralph"
         for directory in (self.root, self.outside, self.state / "serve", self.home / ".claude"):
@@ -49,6 +49,7 @@ class Confined:
         self.write(self.home / ".claude/settings.json", "{}")
         self.git("init", "-q", "-b", "main")
         set_up_project(self.root)
+        self.write(self.root / "ralph.yaml", "")
         self.sandbox = Sandbox(root=str(self.root), agent="claude")
 
     def write(self, path: Path, text: str) -> None:
@@ -59,11 +60,13 @@ class Confined:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         return subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True, text=True).stdout
 
-    def run(self, script: str, *, limits: Limits | None = None, **changes: Any) -> ProcessResult:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    def run(
+        self, script: str, *, limits: Limits | None = None, program: Path | None = None, path: str = "", **changes: Any
+    ) -> ProcessResult:
+        path = f"{path or Path(sys.executable).parent}:{os.environ['PATH']}"
         return run_program(
-            ["sh", "-c", script],
-            directory=self.root,
+            [str(program)] if program else ["sh", "-c", script],
+            directory=self.directory,
             limits=replace(limits or Limits(seconds=LONG_ENOUGH), sandbox=replace(self.sandbox, **changes)),
             environment={"HOME": str(self.home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1"},
             merge_stderr=True,
@@ -106,11 +109,19 @@ def test_the_project_can_be_changed_and_committed(confined: Confined) -> None:
         "rm -rf .ralph/ralph.db",
         "mv .ralph elsewhere",
         "echo evil >> .ralph.toml",
+        "echo evil >> ralph.yaml",
         "git config core.fsmonitor evil",
         "echo evil >> .git/config",
         "mv .git elsewhere",
         "mkdir -p .git/hooks && touch .git/hooks/post-commit",
         "mkdir -p .git/info && touch .git/info/attributes",
+        "echo ../.evil > .git/commondir",
+        "rm .git/commondir",
+        "mv .git/commondir .git/elsewhere",
+        "echo /evil > .git/objects/info/alternates",
+        "mv .git/objects/info elsewhere",
+        "mv .git/objects elsewhere",
+        "echo evil > .git/config.worktree",
         "echo '{{}}' > ~/.claude/settings.json",
         "mount -o remount,rw /",
         "umount .ralph",
@@ -127,6 +138,39 @@ def test_nothing_else_can_be_changed(confined: Confined, script: str) -> None:
     assert (confined.root / ".git/config").read_text() == config
     with Project.open(confined.root) as project:
         assert project.memory.list() == []
+
+
+def test_git_works_with_what_protects_it(confined: Confined) -> None:
+    commit = "git -c user.name=a -c user.email=a@a commit -qm"
+    ended = confined.run(
+        f"set -e; echo 1 > a; git add -A; {commit} one; git checkout -qb side; echo 2 > a; {commit} two -a;"
+        f" git checkout -q main; git merge -q side; git stash -q; git branch -D side; git gc -q; git fsck; git tag x"
+    )
+
+    assert ended.exit_code == 0, ended.text
+    assert confined.git("log", "--format=%s", "main") == "two\none\n"
+    assert confined.git("rev-parse", "--is-bare-repository", "--show-toplevel") == f"false\n{confined.root}\n"
+    confined.git("worktree", "add", "-q", str(confined.outside / "w"))
+    confined.git("clone", "-q", str(confined.root), str(confined.outside / "clone"))
+    assert (confined.outside / "clone/a").read_text() == (confined.outside / "w/a").read_text() == "2\n"
+
+
+def test_a_session_cannot_lead_worktrees_elsewhere(confined: Confined) -> None:
+    confined.git("commit", "-q", "--allow-empty", "-m", "first")
+    places = {name: confined.root / ".ralph/worktrees" / name for name in ("own", "other")}
+    for place in places.values():
+        confined.git("worktree", "add", "-q", str(place))
+    linked = f"{confined.root}/.git/worktrees"
+    rename = f"{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"  # mv would copy and remove
+    moves = [f"{rename} {linked} {linked}-elsewhere", f"{rename} {linked}/own {linked}/moved"]
+    writes = [f"echo ../evil > {linked}/{name}/{file}" for name in places for file in ("commondir", "gitdir")]
+
+    assert all(confined.fails(script) for script in (*moves, *writes))
+
+    confined.directory = places["own"]
+    assert all(confined.fails(script) for script in (*moves, *writes, f"echo x > {linked}/other/HEAD"))
+    assert not confined.fails("echo 1 > a && git add a && git -c user.name=a -c user.email=a@a commit -qm own")
+    assert confined.git("log", "--format=%s", "own") == "own\nfirst\n"
 
 
 def test_what_is_written_to_the_home_and_temporary_directories_is_gone_afterwards(confined: Confined) -> None:
@@ -150,6 +194,24 @@ def test_secrets_of_the_home_directory_are_hidden_and_the_login_is_not(confined:
     assert found.text.endswith("searched\n")
     assert (confined.home / ".claude/.credentials.json").read_text() == "refreshed\n"
     assert confined.fails("cat ~/.claude/.credentials.json", agent="")  # gates need no login
+
+
+@pytest.mark.parametrize("place", [".", "tools"])
+def test_a_program_in_the_home_directory_does_not_show_it(confined: Confined, place: str) -> None:
+    (confined.home / "lib").mkdir()  # as in the prefix of a toolchain
+    program = confined.home / place / "agent.sh"
+    confined.write(program, f"#!/bin/sh\necho started; cat {confined.home}/.ssh/*\n")
+    program.chmod(0o755)
+
+    ended = confined.run("", program=program)
+
+    assert ended.text.startswith("started\n")
+    assert TOKEN not in ended.text
+
+
+def test_a_path_with_the_home_directory_does_not_show_it(confined: Confined) -> None:
+    assert confined.fails("cat ~/.ssh/*", path=str(confined.home))
+    assert confined.fails("cat ~/.ssh/*", path=str(confined.home.parent))
 
 
 def test_more_paths_can_be_allowed(confined: Confined) -> None:
@@ -177,9 +239,38 @@ def test_a_project_that_contains_the_home_directory_is_refused(
     monkeypatch.setenv("HOME", str(confined.home))
 
     with pytest.raises(AgentUnavailableError) as refused:
-        check_sandbox(AgentConfig(sandbox="bubblewrap"), confined.home)
+        check_sandbox(Config(agent=AgentConfig(sandbox="bubblewrap")), confined.home)
 
     assert refused.value.code == "sandbox-unavailable"
+
+
+def test_a_database_elsewhere_in_the_project_can_be_read_and_not_written(confined: Confined) -> None:
+    for folder in (confined.root / "some/data", confined.home / ".cache/data"):
+        database = folder / "ralph.db"
+        confined.write(database, "data")
+        writes = [f"echo evil > {path}" for path in (database, f"{database}-wal", f"{database}-journal")]
+        rename = f"{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"
+        moves = [f"{rename} {path} {path}-elsewhere" for path in (database, folder, confined.root / "some")]
+        config = Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url=str(database)))
+        confined.sandbox = sandbox_of(config, confined.root) or confined.sandbox
+
+        for script in (*writes, *(moves if folder.parent.name == "some" else moves[:2])):
+            assert confined.fails(script), script
+
+        assert not confined.fails(f"cat {database} && touch some/file")
+        assert database.read_text() == "data"
+
+
+def test_a_database_that_cannot_be_protected_is_refused(confined: Confined) -> None:
+    (confined.root / "link").symlink_to(confined.outside)
+
+    for url in ("ralph.db", "link/ralph.db"):
+        with pytest.raises(AgentUnavailableError) as refused:
+            check_sandbox(Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url=url)), confined.root)
+        assert refused.value.code == "sandbox-unavailable"
+    check_sandbox(
+        Config(agent=AgentConfig(sandbox="bubblewrap"), store=StoreConfig(url="data/ralph.db")), confined.root
+    )
 
 
 # --- ralph inside of a session ---------------------------------------------------------------

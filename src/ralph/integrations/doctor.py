@@ -303,10 +303,10 @@ def _sandbox(root: Path) -> Iterator[Finding]:
     from ralph.agents.supervisor.sandbox import check_sandbox, sandbox_problem
 
     try:
-        config = load_config(root).agent
+        config = load_config(root)
     except RalphError:
         return  # reported by the check of the settings
-    if not config.sandbox:
+    if not config.agent.sandbox:
         problem = sandbox_problem()
         says = f"off; {problem}" if problem else 'off; to confine agents: sandbox = "bubblewrap" under [agent]'
         yield Finding(about="sandbox", is_fine=True, says=says)
@@ -317,7 +317,7 @@ def _sandbox(root: Path) -> Iterator[Finding]:
         mend = "install or allow bubblewrap; until then ralph run refuses to start"
         yield Finding(about="sandbox", is_fine=False, says=str(error).removesuffix("."), mend=mend)
     else:
-        network = "with" if config.sandbox_network else "without"
+        network = "with" if config.agent.sandbox_network else "without"
         yield Finding(about="sandbox", is_fine=True, says=f"bubblewrap works; agents run {network} network")
 
 

@@ -320,7 +320,7 @@ class AttemptRunner:
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
                 memory_bytes=agent.memory_mb * 1024 * 1024,
                 processes=agent.processes,
-                sandbox=sandbox_of(agent, self._context.root, agent=agent.name, is_read_only=read_only),
+                sandbox=sandbox_of(self._config, self._context.root, agent=agent.name, is_read_only=read_only),
             ),
             environment=session_variables(self._config, self._task.id, self._attempt, read_only=read_only),
             should_stop=self._should_stop,

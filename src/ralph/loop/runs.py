@@ -79,7 +79,7 @@ class RunService:
 
         from ralph.agents import open_agent
         from ralph.agents.supervisor.process import named_as_loop
-        from ralph.agents.supervisor.sandbox import check_sandbox
+        from ralph.agents.supervisor.sandbox import prepare_sandbox
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
@@ -103,7 +103,7 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        check_sandbox(config.agent, directory)
+        prepare_sandbox(config, directory)
         with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,

@@ -180,7 +180,7 @@ class WorkVerifier:
             idle_seconds=seconds + 1,
             memory_bytes=agent.memory_mb * 1024 * 1024,
             processes=agent.processes,
-            sandbox=sandbox_of(agent, self._context.root),
+            sandbox=sandbox_of(self._config, self._context.root),
         )
 
     def _review(

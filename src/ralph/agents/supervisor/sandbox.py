@@ -13,17 +13,19 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ralph.core.agents import AGENTS
+from ralph.core.config import YAML_NAMES
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.files import SANDBOX_VARIABLE
-from ralph.core.git import query_git
+from ralph.core.git import find_git_directories, query_git
 from ralph.core.records import record
+from ralph.core.store_url import file_path, is_postgres
 from ralph.core.trust_record import record_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ralph.core.config import AgentConfig
+    from ralph.core.config import Config
 
 PROGRAM = "bwrap"
 CHECK_SECONDS = 20.0
@@ -45,10 +47,12 @@ _TOOLS = (
 """Toolchains in the home directory, which are readable."""
 _CACHES = (".cache", ".npm")
 """Caches in the home directory, which are writable."""
-_PROTECTED = (".ralph", ".ralph.toml", "ralph.yml")
+_PROTECTED = (".ralph", ".ralph.toml", *YAML_NAMES)
 """What Ralph keeps in a project and reads from it."""
 _PROTECTED_IN_GIT = ("hooks", "info")
-_PROTECTED_GIT_FILES = ("config", "config.worktree")
+_PROTECTED_IN_WORKTREES = ("commondir", "gitdir", "config.worktree")
+_PLACEHOLDERS = {"commondir": ".\n", "config.worktree": "", "objects/info/alternates": ""}
+"""Files that lead git elsewhere, with a content that does not: only what exists can be protected by a mount."""
 _SWITCHES = {
     "/proc/sys/kernel/unprivileged_userns_clone": (
         "0",
@@ -79,6 +83,8 @@ class Sandbox:
     has_network: bool = True
     is_read_only: bool = False
     """Whether it may not change the project."""
+    database: str = ""
+    """File of the database, if it is not where Ralph puts it."""
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
 
@@ -88,12 +94,13 @@ class Sandbox:
         mounts.hide(*_TEMPORARY, _RUNTIME, mounts.home)
         mounts.show("--ro-bind-try", _NAME_SERVICE)
         mounts.show("--ro-bind-try", mounts.in_home((*_TOOLS, *self.readable)))
-        mounts.show("--ro-bind-try", filter(mounts.is_hidden, _program_folders(program, environment)))
+        mounts.show("--ro-bind-try", mounts.filter_programs(_program_paths(program, environment)))
         mounts.show("--bind-try", mounts.in_home((*_CACHES, *self._login_paths(environment), *self.writable)))
         mounts.show("--ro-bind-try", mounts.in_home(self._login_settings()))
         mounts.cover(_state_directories(os.environ, environment))
         mounts.show("--ro-bind-try", record_paths(self.root))
         mounts.show_project(self, os.path.realpath(directory))
+        mounts.protect_database(self, os.path.realpath(directory))
         network = () if self.has_network else ("--unshare-net",)
         variables = ("--setenv", "TMPDIR", _TEMPORARY[0], "--setenv", SANDBOX_VARIABLE, "1")
         place = (*variables, "--chdir", os.path.realpath(directory))
@@ -127,9 +134,16 @@ class _Mounts:
             if os.path.isdir(path):  # noqa: PTH112
                 self.options += ("--tmpfs", path)
 
-    def is_hidden(self, path: str) -> bool:
-        """Return whether a path is in a hidden directory."""
+    def filter_programs(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that are in a hidden directory, without those that would show all of it."""
+        found = [(path, os.path.realpath(path)) for path in paths]
+        return [path for path, real in found if self._is_hidden(path) and not self._uncovers(path, real)]
+
+    def _is_hidden(self, path: str) -> bool:
         return any(is_within(path, hidden) for hidden in self._hidden)
+
+    def _uncovers(self, *paths: str) -> bool:
+        return any(is_within(hidden, path) for hidden in self._hidden for path in paths)
 
     def in_home(self, paths: Iterable[str]) -> list[str]:
         """Return paths relative to the home directory, or starting with `~`, as absolute ones."""
@@ -158,51 +172,128 @@ class _Mounts:
         if git and os.path.isfile(f"{directory}/.git"):  # noqa: PTH113
             self.show("--ro-bind", [f"{directory}/.git"])
         if git:
-            self.show("--ro-bind", [f"{git}/{name}" for name in _PROTECTED_GIT_FILES])
-            for path in (f"{git}/{name}" for name in _PROTECTED_IN_GIT):
-                self.options += ("--ro-bind", path, path) if os.path.isdir(path) else ("--tmpfs", path)  # noqa: PTH112
-            self.show("--ro-bind-try", _linked_git_files(git))  # other workers remove theirs meanwhile
+            self._protect_git(git)
+            self._protect_worktrees(f"{git}/worktrees", directory)
+            self.show("--ro-bind-try", _submodule_files(git))
+
+    def protect_database(self, sandbox: Sandbox, directory: str) -> None:
+        """Make the directory of the database read-only, with the files next to it, where it would be writable."""
+        folder = os.path.dirname(os.path.realpath(sandbox.database)) if sandbox.database else ""  # noqa: PTH120
+        for top in map(os.path.realpath, (directory, *self.in_home((*_CACHES, *sandbox.writable)))):
+            if folder and is_within(folder, top) and not sandbox.is_read_only:
+                self.show("--bind", _folders_between(top, folder))  # which cannot be moved then
+                self.show("--ro-bind", [folder])
+
+    def _protect_git(self, git: str) -> None:
+        _place_files(git)
+        self.show("--bind", [f"{git}/objects", f"{git}/objects/info"])  # which cannot be moved then
+        self.show("--ro-bind", [f"{git}/{name}" for name in ("config", *_PLACEHOLDERS)])
+        for path in (f"{git}/{name}" for name in _PROTECTED_IN_GIT):
+            self.options += ("--ro-bind", path, path) if os.path.isdir(path) else ("--tmpfs", path)  # noqa: PTH112
+
+    def _protect_worktrees(self, folder: str, directory: str) -> None:
+        """Protect what says where worktrees belong; a program in one of them cannot change the others."""
+        found = find_git_directories(directory)
+        own = os.path.realpath(found[0]) if found else ""
+        if os.path.dirname(own) == folder:  # noqa: PTH120
+            self.show("--ro-bind", [folder])
+            worktrees = [own]
+        else:
+            self.show("--bind", [folder])
+            worktrees = [entry.path for entry in os.scandir(folder)] if os.path.isdir(folder) else []  # noqa: PTH112
+        self.show("--bind-try", worktrees)  # others may be removed meanwhile
+        self.show("--ro-bind-try", [f"{path}/{name}" for path in worktrees for name in _PROTECTED_IN_WORKTREES])
 
 
-def _linked_git_files(git: str) -> Iterator[str]:
-    """Yield what says where worktrees belong, and the configuration and hooks of submodules."""
-    for folder, folders, files in os.walk(f"{git}/worktrees"):
-        yield from (f"{folder}/{name}" for name in ("commondir", "gitdir", "config.worktree") if name in files)
-        folders[:] = folders if folder == f"{git}/worktrees" else []
+def _folders_between(top: str, folder: str) -> list[str]:
+    """Return the directories below one and above another, from the top."""
+    names = os.path.relpath(folder, top).split("/")[:-1]
+    return [os.path.join(top, *names[: n + 1]) for n in range(len(names))]  # noqa: PTH118
+
+
+def _place_files(git: str) -> None:
+    """Create the files that a mount protects. They stay: removing them would end the protection in other sandboxes."""
+    import tempfile
+    from contextlib import suppress
+
+    for name, text in _PLACEHOLDERS.items():
+        path = f"{git}/{name}"
+        if os.path.lexists(path):
+            continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path)) as file, suppress(FileExistsError):  # noqa: PTH120
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.link(file.name, path)  # git must not see it empty
+
+
+def _submodule_files(git: str) -> Iterator[str]:
+    """Yield the configuration and hooks of submodules."""
     for folder, folders, files in os.walk(f"{git}/modules"):
         if "HEAD" in files:
             yield from (f"{folder}/config", f"{folder}/hooks")
             folders[:] = [name for name in folders if name == "modules"]
 
 
-def sandbox_of(config: AgentConfig, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:
+def sandbox_of(config: Config, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:
     """Return the configured sandbox, or None if there is none."""
-    if not config.sandbox:
+    settings = config.agent
+    if not settings.sandbox:
         return None
     return Sandbox(
         root=os.fspath(root),
         agent=agent,
-        has_network=config.sandbox_network,
+        has_network=settings.sandbox_network,
         is_read_only=is_read_only,
-        readable=config.sandbox_read,
-        writable=config.sandbox_write,
+        database=_database(config, os.fspath(root)),
+        readable=settings.sandbox_read,
+        writable=settings.sandbox_write,
     )
 
 
-def check_sandbox(config: AgentConfig, root: Path | str) -> None:
+def _database(config: Config, root: str) -> str:
+    url = config.store.url
+    return os.path.join(os.path.realpath(root), file_path(url)) if url and not is_postgres(url) else ""  # noqa: PTH118
+
+
+def _is_replaceable(database: str, root: str) -> bool:
+    """Return whether a program that can write to a project could put another database into the place of its own."""
+    path = os.path.normpath(database) if database else ""
+    return bool(path) and is_within(path, root) and (os.path.dirname(path) == root or os.path.realpath(path) != path)  # noqa: PTH120
+
+
+def prepare_sandbox(config: Config, root: Path | str) -> None:
+    """Check the sandbox, and put into the git directory what it protects, before a session can change what it is."""
+    check_sandbox(config, root)
+    if config.agent.sandbox and (git := git_directory(os.path.realpath(root))):
+        try:
+            _place_files(git)
+        except OSError as error:
+            raise _unavailable(f"{git} cannot be protected ({error}). Make it writable") from error
+
+
+def check_sandbox(config: Config, root: Path | str) -> None:
     """Raise `AgentUnavailableError` if a sandbox is configured that does not work here."""
-    if not config.sandbox:
+    if not config.agent.sandbox:
         return
-    if AGENTS[config.name].module == "rehearsal":
+    if AGENTS[config.agent.name].module == "rehearsal":
         problem = "the rehearsal agent is part of Ralph and cannot be confined. Choose another agent"
     elif is_within(os.path.expanduser("~"), root := os.path.realpath(root)):  # noqa: PTH111
         problem = f"{root} contains your home directory. Move the project into a directory of its own"
+    elif _is_replaceable(database := _database(config, root), root):
+        problem = (
+            f"{database} is right in the project, or behind a link. Move it to a directory and set store.url to it"
+        )
     else:
-        git_directory(root)  # before a session can change what it is
         problem = sandbox_problem()
     if problem:
-        off = 'or run without a sandbox: remove sandbox = "bubblewrap" from .ralph.toml'
-        raise AgentUnavailableError(f"The sandbox cannot be used: {problem}; {off}.", code="sandbox-unavailable")
+        raise _unavailable(problem)
+
+
+def _unavailable(problem: str) -> AgentUnavailableError:
+    off = 'or run without a sandbox: remove sandbox = "bubblewrap" from .ralph.toml'
+    return AgentUnavailableError(f"The sandbox cannot be used: {problem}; {off}.", code="sandbox-unavailable")
 
 
 def sandbox_problem() -> str:
@@ -262,8 +353,8 @@ def _state_directories(*environments: Mapping[str, str]) -> Iterator[str]:
         yield os.path.realpath(f"{state}/ralph")
 
 
-def _program_folders(program: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the directories that programs are loaded from: the PATH, Python, Ralph and the program itself."""
+def _program_paths(program: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what programs are loaded from: the directories of the PATH, Python and Ralph, and the program itself."""
     import ralph
 
     search_path = filter(os.path.isabs, environment.get("PATH", "").split(os.pathsep))
@@ -275,3 +366,4 @@ def _program_folders(program: Path, environment: Mapping[str, str]) -> Iterator[
             yield parent
     package = os.path.dirname(os.path.realpath(ralph.__file__))  # noqa: PTH120
     yield from (sys.prefix, sys.base_prefix, os.path.dirname(package))  # noqa: PTH120
+    yield from (str(program), os.path.realpath(program))  # its directory may be one that stays hidden
