@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import AttemptOutcome, TaskStatus
+from ralph.core.actor import AGENT
+from ralph.core.errors import UsageError
+from ralph.core.records import AttemptOutcome, SubtaskSigil, TaskStatus
 from ralph.loop.options import RunEnding, RunOptions
+from ralph.project import Project
 from tests.loop.test_parallel import Company, Part, Together, together
 from tests.loop.trial import Trial
 from tests.make import ScriptedAgent, damaged_rows
@@ -47,17 +50,66 @@ def test_parts_with_titles_that_are_nearly_the_same_are_one_part(trial: Trial, t
     assert len(trial.project.tasks.get(task.id).parts) == 1
 
 
-def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial: Trial) -> None:
-    trial.script(
-        f"part=$({RALPH} task add part --parent $RALPH_TASK_ID --format quiet)\n"
-        f"{RALPH} task done $part 2> said\n{SAYS_DONE}"
-    )
+def test_a_session_finishes_no_task_by_command_not_even_one_that_it_has_added(trial: Trial) -> None:
+    trial.script(f"mine=$({RALPH} task add mine --format quiet)\n{RALPH} task done $mine 2> said\n{SAYS_DONE}")
     task = trial.project.tasks.add("A")
 
     trial.ralph("run", "--gate", "false", "--max-iterations", "1", "--", "sh", "agent.sh")
 
     assert trial.project.tasks.get(task.id).task.status is not TaskStatus.DONE
     assert "the loop does, once the gates pass" in (trial.root / "said").read_text()
+
+
+@pytest.mark.parametrize("target", ["$RALPH_TASK_ID", "OTHER", "PART"])
+@pytest.mark.parametrize(
+    "add",
+    [
+        """echo '{"title": "part", "parent": "'TARGET'", "status": "done"}' | COMMAND task import -""",
+        """echo '{"title": "part", "parent": "'TARGET'", "status": "failed"}' | COMMAND memory import -""",
+        "COMMAND task add part --parent TARGET",
+    ],
+)
+def test_a_session_gives_no_task_of_a_person_a_part_that_decides_its_status(
+    trial: Trial, add: str, target: str
+) -> None:
+    task, other = trial.project.tasks.add("A"), trial.project.tasks.add("B", priority=-1)
+    (part,) = trial.project.store.tasks.split(
+        trial.project.tasks.add("C", priority=-1).id, [SubtaskSigil(title="part of C", body="")]
+    )
+    target = target.replace("OTHER", other.id).replace("PART", part.id)
+    trial.script(f"{add.replace('TARGET', target).replace('COMMAND', RALPH)} 2> said; echo $? > code\n")
+
+    trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert (trial.root / "code").read_text().strip() == "2"
+    assert [trial.status(one) for one in (task, other, part)] == [TaskStatus.PENDING] * 3
+    assert len(trial.project.tasks.list()) == 4
+
+
+def test_what_a_session_imports_is_pending_and_may_have_parts(trial: Trial) -> None:
+    trial.project.tasks.add("A")
+    trial.script(f"{RALPH} task import plan.md; {SAYS_DONE}")
+    (trial.root / "plan.md").write_text("- [ ] Whole\n  - [x] Part\n")
+
+    trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert {one.title: one.status for one in trial.project.tasks.list()} == {
+        "A": TaskStatus.DONE,
+        "Whole": TaskStatus.PENDING,
+        "Part": TaskStatus.PENDING,
+    }
+
+
+def test_an_agent_outside_the_loop_plans_parts_only_while_no_run_is_active(trial: Trial) -> None:
+    agents = Project(trial.root, trial.project.store, trial.project.config, AGENT)
+    whole = trial.project.tasks.add("A")
+    trial.project.tasks.add("B", priority=1)
+
+    agents.tasks.add("Part", parent=whole.id)
+    trial.project.store.tasks.claims.claim("worker", 60, None, lambda task: task)
+
+    with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
+        agents.tasks.add("Another part", parent=whole.id)
 
 
 @pytest.mark.parametrize(

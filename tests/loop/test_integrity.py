@@ -11,8 +11,10 @@ import pytest
 
 from ralph.core.actor import AGENT
 from ralph.core.errors import ConflictError, UsageError
-from ralph.core.records import Task, TaskStatus
+from ralph.core.records import SubtaskSigil, Task, TaskStatus
 from ralph.project import Project
+from ralph.store.explained import DoneWatch
+from ralph.store.tasks import TaskDraft
 from tests.loop.trial import SAYS_DONE, SAYS_FAILED, Trial
 
 GATE = "sh check.sh"
@@ -245,6 +247,41 @@ def test_a_done_written_into_the_database_is_taken_back(checked: Trial) -> None:
     assert checked.status(other) is TaskStatus.PENDING
     assert other.id in ran.out + ran.err
     assert sqlite3.connect(checked.root / ".ralph/ralph.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("before", ["logged by the agent", "done and reset", "split", "with a forged part"])
+def test_a_task_that_a_session_writes_as_done_is_not_explained_by(trial: Trial, before: str) -> None:
+    other = trial.project.tasks.add("Another one", priority=-1)
+    trial.project.tasks.add("Do it")
+    tasks, agents = trial.project.tasks, Project(trial.root, trial.project.store, trial.project.config, AGENT)
+    if before == "done and reset":
+        tasks.done(other.id)
+        tasks.reset(other.id)
+    elif before == "split":
+        trial.project.store.tasks.split(other.id, [SubtaskSigil(title="Part", body="")])
+    watch = DoneWatch(trial.project.store.scope)
+    if before == "logged by the agent":
+        agents.tasks.log(other.id, "Set to done by hand.")
+    elif before == "with a forged part":
+        trial.project.store.tasks.add(TaskDraft(title="Part", parent_id=other.id, status=TaskStatus.DONE))
+    with trial.project.store.transaction():
+        watch._set(other.id, "status = 'done'")
+
+    assert [task.id for task in watch.revert_unexplained()] == [other.id]
+    assert trial.status(other) is TaskStatus.PENDING
+
+
+def test_a_task_that_a_person_finishes_part_by_part_stays_done(trial: Trial) -> None:
+    task, whole = trial.project.tasks.add("A"), trial.project.tasks.add("B")
+    first, second = (trial.project.tasks.add(title, parent=whole.id) for title in ("C", "D"))
+    trial.project.tasks.done(first.id)
+    watch = DoneWatch(trial.project.store.scope)
+
+    trial.project.tasks.done(task.id)
+    trial.project.tasks.done(second.id)
+
+    assert watch.revert_unexplained() == []
+    assert trial.status(whole) is TaskStatus.DONE
 
 
 def test_a_done_by_a_person_during_a_session_stays(checked: Trial) -> None:

@@ -42,12 +42,13 @@ def _for_all(name: str, action: str, condition: str = "") -> Operation:
 
 
 _NOT_A_PERSONS = "only memories that no person has added or changed; a person can undo it"
+_NO_PARTS = "during a run, none below a task that a person wrote; the loop splits those"
 
 OPERATIONS = {
     operation.name: operation
     for operation in (
-        _for_all("task.add", "add tasks"),
-        _for_all("task.import", "import tasks"),
+        _for_all("task.add", "add tasks", _NO_PARTS),
+        _for_all("task.import", "import tasks", f"all as pending; {_NO_PARTS}"),
         _for_all("task.log", "write into the log of a task"),
         Operation(
             name="task.report-failure",

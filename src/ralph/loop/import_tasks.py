@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from ralph.core.actor import PERSON
 from ralph.core.records import TaskStatus, new_task_id, replace
 from ralph.formats.planned import ReadProblem, TaskImport
 from ralph.formats.task_files import read_tasks
+from ralph.loop.tasks import check_parents
 from ralph.store.tasks import TaskDraft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ralph.core.actor import Actor
     from ralph.formats.planned import PlannedTask
     from ralph.store import Store
 
 
-def import_tasks(store: Store, text: str, name: str, written_by: str = "person") -> TaskImport:
-    """Add the new tasks of a file; only a person's file decides which protected files they may change."""
+def import_tasks(store: Store, text: str, name: str, actor: Actor = PERSON) -> TaskImport:
+    """Add the new tasks of a file; only a person's file decides their status and which protected files they change."""
     planned, unreadable = read_tasks(text, name)
+    ignored = [_status_problem(plan) for plan in planned if actor.is_agent and plan.status is not TaskStatus.PENDING]
+    if actor.is_agent:
+        planned = tuple(replace(plan, status=TaskStatus.PENDING, allow=()) for plan in planned)
     with store.transaction():
         new, known, problems = _resolve(store, planned)
-        is_person = written_by == "person"
-        new = [replace(task, written_by=written_by, allow=task.allow if is_person else ()) for task in new]
+        new = [replace(task, written_by=actor.kind) for task in new]
+        check_parents(store, actor, {task.parent_id for task in new} - {task.id for task in new})
         added = store.tasks.add_all(new)
-    found = sorted([*unreadable, *problems], key=lambda one: one.line)
+    found = sorted([*unreadable, *ignored, *problems], key=lambda one: one.line)
     return TaskImport(added=tuple(added), known=known, unreadable=tuple(found))
+
+
+def _status_problem(plan: PlannedTask) -> ReadProblem:
+    why = f"{plan.title!r} is {plan.status} in the file; agents add tasks as pending."
+    return ReadProblem(line=plan.line, why=why, was_read=True)
 
 
 def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[TaskDraft], int, list[ReadProblem]]:

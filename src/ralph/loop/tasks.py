@@ -151,6 +151,7 @@ class TaskService:
         With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
         """
         self._actor.require("task.add")
+        check_parents(self._store, self._actor, [parent])
         return self._tasks.add(
             TaskDraft(
                 id=_check_id(id) if id else None,
@@ -276,7 +277,7 @@ class TaskService:
         from ralph.loop.import_tasks import import_tasks
 
         self._actor.require("task.import")
-        return import_tasks(self._store, text, name, self._actor.kind)
+        return import_tasks(self._store, text, name, self._actor)
 
     def report_failure(
         self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""
@@ -323,6 +324,20 @@ class TaskService:
             ready=ready,
         )
         return paged(found, page)
+
+
+def check_parents(store: Store, actor: Actor, parents: Iterable[str | None]) -> None:
+    """Raise `UsageError` if an agent would decide with parts of its own whether a person's task is done."""
+    # Outside the loop, agents may mark tasks as done while no run is active, so they may as well plan their parts.
+    if not actor.is_agent or not (actor.is_loop_session or store.tasks.claims.claimed()):
+        return
+    for parent in filter(None, parents):
+        if any(task.written_by == "person" for task in store.tasks.graph.with_ancestors(parent)):
+            raise UsageError(
+                f"Agents cannot add parts to {parent}: its parts decide when a person's task is done. "
+                "Add the task without a parent, or split the session's own task with <subtask> sigils in the answer.",
+                code="person-required",
+            )
 
 
 def _unapproved(held: HeldChange | None) -> HeldChange | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ralph.core.records import TaskStatus, record
-from ralph.store.task_table import TaskTable, id_batches
+from ralph.store.task_table import TaskTable, id_batches, row_to_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Task
-    from ralph.store.database import ProjectScope
+    from ralph.store.database import ProjectScope, Row
 
 
 @record
@@ -26,6 +26,8 @@ class DoneWatch(TaskTable):
 
     def __init__(self, scope: ProjectScope) -> None:
         super().__init__(scope)
+        newest = scope.query("SELECT MAX(seq) AS seq FROM tasks WHERE project_id = :project_id")
+        self._newest = newest[0]["seq"] or 0
         rows = scope.query(
             "SELECT id, status, claimed_by, claim_token, lease_until FROM tasks"
             " WHERE project_id = :project_id AND status <> 'done'"
@@ -51,18 +53,28 @@ class DoneWatch(TaskTable):
 
     def _is_explained(self, task: Task) -> bool:
         """Return whether an attempt of the loop, a person, or the parts of a task account for its status."""
-        return bool(
-            self._scope.query(
-                """
-                SELECT 1 FROM attempts WHERE project_id = :project_id AND task_id = :id AND outcome = 'done'
-                    AND handed_to = ''
-                UNION ALL SELECT 1 FROM task_log WHERE project_id = :project_id AND task_id = :id
-                    AND message LIKE 'Set to done by hand%'
-                UNION ALL SELECT 1 FROM tasks WHERE project_id = :project_id AND parent_id = :id
-                """,
-                id=task.id,
-            )
+        found = self._scope.query(
+            """
+            SELECT 1 FROM attempts WHERE project_id = :project_id AND task_id = :id AND outcome = 'done'
+                AND handed_to = '' AND number > :reset_after
+            UNION ALL SELECT 1 FROM (
+                SELECT message FROM task_log WHERE project_id = :project_id AND task_id = :id
+                    AND message LIKE 'Set to % by hand%' AND who = 'person' ORDER BY seq DESC LIMIT 1
+            ) AS latest WHERE message LIKE 'Set to done by hand%'
+            """,
+            id=task.id,
+            reset_after=task.reset_after,
         )
+        return bool(found) or self._is_done_in_parts(task)
+
+    def _is_done_in_parts(self, task: Task) -> bool:
+        rows = self._rows("WHERE t.project_id = :project_id AND t.parent_id = :id", id=task.id)
+        return bool(rows) and all(self._is_done_part(row) for row in rows)
+
+    def _is_done_part(self, row: Row) -> bool:
+        """Return whether a part was done before the session, or is now for a known reason."""
+        was_done = row["seq"] <= self._newest and row["id"] not in self._open
+        return row["status"] == TaskStatus.DONE and (was_done or self._is_explained(row_to_task(row)))
 
     def _revert(self, task: Task) -> None:
         before = self._open[task.id]

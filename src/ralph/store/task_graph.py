@@ -105,10 +105,13 @@ class TaskRelations(TaskTable):
         )
         return [row["task_id"] for row in rows]
 
+    def with_ancestors(self, id: str) -> list[Task]:
+        """Return a task and all its ancestors, children before parents."""
+        found = [self.get(id)]
+        while parent := found[-1].parent_id:
+            found.append(self.get(parent))
+        return found
+
     def depth(self, id: str) -> int:
         """Return the number of ancestors of a task."""
-        depth = 0
-        parent = self.get(id).parent_id
-        while parent:
-            depth, parent = depth + 1, self.get(parent).parent_id
-        return depth
+        return len(self.with_ancestors(id)) - 1
