@@ -295,10 +295,11 @@ def _withhold(
     environment: Mapping[str, str],
     warnings: list[str],
 ) -> tuple[str, ...]:
-    """Remove values that nobody has accepted, except of the store; return the names of all of them."""
-    if not brought:
-        return ()
-    from ralph.core.trust_record import find_untrusted, is_outside
+    """Remove values that nobody has accepted, except of the store; return the names of all that are not trusted.
+
+    These include accepted settings that the files no longer have: the defaults count, and may be more permissive.
+    """
+    from ralph.core.trust_record import find_removed, find_untrusted, is_outside
 
     url = values["store"].get("url", "")
     if not url or not is_outside(directory, url):
@@ -312,7 +313,10 @@ def _withhold(
         del values[section][key]
     if unused:
         warnings.append(f"Not using {', '.join(unused)}: this directory is not trusted. Review it with: ralph trust")
-    return untrusted
+    removed = find_removed(directory, (*brought, *overridden), environment)
+    if removed:
+        warnings.append(f"No longer set, but trusted: {', '.join(removed)}. Review it with: ralph trust")
+    return untrusted + removed
 
 
 # --- environment ---------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
     except RalphError:
         return  # reported with the settings or the database
     if unused := [*config.untrusted, *["the memory files"] * is_held]:
-        says = f"this directory is not trusted; not used: {', '.join(unused)}"
+        says = f"this directory is not trusted; not accepted: {', '.join(unused)}"
         yield Finding(about="trust", is_fine=False, says=says, mend="review it with: ralph trust")
 
 

@@ -121,13 +121,13 @@ class RunService:
         """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
         if self._config.untrusted:
             raise NotTrustedError(
-                f"{self._root} sets {', '.join(self._config.untrusted)}, and is not trusted. Nothing was run."
-                " Review it with: ralph trust. In scripts: ralph --trust run"
+                f"{self._root} sets or removes {', '.join(self._config.untrusted)}, and is not trusted."
+                " Nothing was run. Review it with: ralph trust. In scripts: ralph --trust run"
             )
         from ralph.core.trust_record import accept_settings, trusts_everything
 
-        if self._config.brought and trusts_everything(self._root, os.environ):
-            accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
+        if trusts_everything(self._root, os.environ):
+            accept_settings(self._root, self._config.brought, are_all=True)  # sessions do not inherit the variable
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
