@@ -332,6 +332,63 @@ def test_a_run_refuses_rather_than_leave_out_the_gates(clone: Path, ralph_in: Ra
 
 
 @pytest.mark.sqlite
+@pytest.mark.parametrize("emptied", ["", "[execution]\ngates = []\n"], ids=["gone", "at its default"])
+def test_a_trusted_setting_is_not_removed_without_a_question(clone: Path, ralph_in: Ralph, emptied: str) -> None:
+    init_project(clone)
+    ralph_in(clone, "task", "add", "Something")
+    brings(clone, '[execution]\ngates = ["false"]\n[agent]\nsandbox = "bubblewrap"\n')
+    ralph_in(clone, "trust", "--yes")
+    brings(clone, emptied)
+
+    shown = ralph_in(clone, "trust", "--show")
+    refused = ralph_in(clone, "run", "--max-iterations", "1", "--", "sh", "-c", "touch ran")
+    warned = ralph_in(clone, "status")
+    doctor = ralph_in(clone, "doctor")
+
+    assert (shown.code, refused.code, refused.error) == (1, 2, "not-trusted")
+    assert ("- false" in shown.out, "- bubblewrap" in shown.out) == (True, True)
+    assert not (clone / "ran").exists()
+    assert (warned.code, "agent.sandbox, execution.gates" in warned.err) == (0, True)
+    assert (doctor.code, "execution.gates" in doctor.out) == (1, True)
+
+    assert ralph_in(clone, "trust", "--yes").code == 0
+    assert ralph_in(clone, "run", "--max-iterations", "1", "--", "sh", "-c", "touch ran").code == 0
+    assert (load_config(clone).warnings, (clone / "ran").exists()) == ((), True)
+
+
+@pytest.mark.sqlite
+def test_what_is_removed_on_purpose_is_not_asked_about(
+    clone: Path, ralph_in: Ralph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_project(clone)
+    ralph_in(clone, "task", "add", "Something")
+    brings(clone, '[execution]\ngates = ["false"]\nreview_model = "opus"\n')
+    ralph_in(clone, "trust", "--yes")
+    brings(clone, '[execution]\nreview_model = "opus"\n')
+
+    removed = load_config(clone).untrusted
+    monkeypatch.setenv("RALPH_EXECUTION_GATES", "make test")
+    overridden = load_config(clone).untrusted
+    monkeypatch.delenv("RALPH_EXECUTION_GATES")
+    monkeypatch.setenv("RALPH_TRUST", "1")
+    ran = ralph_in(clone, "run", "--max-iterations", "1", "--", "true")
+    monkeypatch.delenv("RALPH_TRUST")
+
+    assert (removed, overridden, ran.code) == (("execution.gates",), (), 0)
+    assert load_config(clone).untrusted == ()
+
+
+@pytest.mark.sqlite
+def test_a_removed_store_stops_a_run_until_a_person_sets_up_another(clone: Path, bank: Path) -> None:
+    init_project(clone, url=str(bank / ".ralph/ralph.db"), name="bank")
+    brings(clone, "")
+
+    assert load_config(clone).untrusted == ("store.url", "store.project")
+    init_project(clone)
+    assert load_config(clone).untrusted == ()
+
+
+@pytest.mark.sqlite
 @pytest.mark.parametrize("words", [("--trust", "run"), ("run", "--trust")], ids=" ".join)
 def test_a_script_trusts_with_an_option(clone: Path, ralph_in: Ralph, words: tuple[str, ...]) -> None:
     init_project(clone)
@@ -367,7 +424,8 @@ def test_a_variable_trusts_for_one_command_and_reaches_no_program(
     assert ran.code == 0, ran.err
     assert "RALPH_TRUST" not in (clone / "seen").read_text()
     brings(clone, RISKY)
-    assert sorted(load_config(clone).untrusted) == ["agent.command", "execution.gates"]  # an agent cannot trust
+    untrusted = load_config(clone).untrusted  # an agent cannot trust
+    assert sorted(untrusted) == ["agent.command", "agent.environment", "execution.gates"]
 
 
 @pytest.mark.sqlite

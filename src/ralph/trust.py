@@ -36,8 +36,8 @@ class SettingChange:
 
     @property
     def is_new(self) -> bool:
-        """Whether the value is not accepted."""
-        return self.after is not None and self.after != self.before
+        """Whether the value is not accepted, or an accepted one is gone."""
+        return bool(self.after != self.before)
 
 
 @record
@@ -85,7 +85,8 @@ def review_trust(root: Path | str, environment: Mapping[str, str] = os.environ) 
     return TrustReview(
         directory=os.fspath(root),
         settings=tuple(
-            SettingChange(name=name, before=before.get(name), after=after.get(name)) for name in sorted(after | before)
+            SettingChange(name=name, before=before.get(name), after=after.get(name))
+            for name in sorted({*after, *config.untrusted})
         ),
         memories=count_file_memories(root) if config.memories.files else 0,
         are_files_trusted=known.files if known else None,
@@ -120,7 +121,8 @@ def record_init(root: Path, environment: Mapping[str, str], *, is_new: bool) -> 
     Returns a note if something needs to be reviewed.
     """
     review, config, known = review_trust(root, environment), load_config(root, environment), read_trust(root)
-    accepted, files = {**(known.settings if known else {}), **_store_settings(config)}, review.are_files_trusted
+    others = {name: value for name, value in known.settings.items() if not name.startswith("store.")} if known else {}
+    accepted, files = {**others, **_store_settings(config)}, review.are_files_trusted
     if trusts_everything(root, environment):
         accepted, files = config.brought, True
     elif files is None and not config.untrusted and not review.memories:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core import git_index
+from ralph.core.errors import RalphError
 from ralph.core.git_index import tracked_files
 from tests.trusting import git
 
@@ -109,6 +110,44 @@ def test_without_git_what_is_in_the_index_counts(repository: Path, monkeypatch: 
 
     assert tracked_files(str(repository / ".ralph/ralph.db")) == [".ralph/ralph.db"]
     assert tracked_files(str(repository / ".ralph/other.db")) == []
+
+
+@pytest.mark.parametrize("form", ["prefix compression", "split"])
+def test_without_git_an_index_that_cannot_be_searched_counts(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    git(repository, "add", "-f", ".ralph/ralph.db")
+    for words in FORMS[form]:
+        git(repository, *words)
+    monkeypatch.setenv("PATH", os.devnull)
+
+    with pytest.raises(RalphError) as caught:
+        tracked_files(str(repository / ".ralph/ralph.db"))
+    assert caught.value.code == "database-tracked"
+
+
+def test_a_failure_of_git_is_not_remembered(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(repository / ".ralph/ralph.db")
+    for words in FORMS["prefix compression"]:
+        git(repository, *words)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", os.devnull)
+        with pytest.raises(RalphError):
+            tracked_files(path)
+
+    assert tracked_files(path) == []
+
+
+def test_a_path_that_is_not_utf_8_is_found(repository: Path) -> None:
+    name = os.fsdecode(b"d\xff/x.db")
+    (repository / name).parent.mkdir()
+    (repository / name).write_text("it")
+    (repository / ".ralph/ralph.db").unlink()
+    (repository / ".ralph/ralph.db").symlink_to(repository / name)
+    git(repository, "add", "-f", ".")
+
+    assert tracked_files(str(repository / ".ralph/ralph.db")) == [name]
+    assert tracked_files(str(repository / ".ralph/ralph.db")) == [name]  # what was remembered
 
 
 def test_no_repository_and_a_new_one_track_nothing(tmp_path: Path) -> None:

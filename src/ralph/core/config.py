@@ -295,10 +295,11 @@ def _withhold(
     environment: Mapping[str, str],
     warnings: list[str],
 ) -> tuple[str, ...]:
-    """Remove values that nobody has accepted, except of the store; return the names of all of them."""
-    if not brought:
-        return ()
-    from ralph.core.trust_record import find_untrusted, is_outside, untrusted_text
+    """Remove values that nobody has accepted, except of the store; return the names of all that are not trusted.
+
+    These include accepted settings that the files no longer have: the defaults count, and may be more permissive.
+    """
+    from ralph.core.trust_record import find_removed, find_untrusted, is_outside, untrusted_text
 
     url = values["store"].get("url", "")
     if not url or not is_outside(directory, url):
@@ -313,7 +314,10 @@ def _withhold(
     if unused:
         why = untrusted_text(directory, unused)
         warnings.append(f"{why[0].upper()}{why[1:]}. Review them with: ralph trust")
-    return untrusted
+    removed = find_removed(directory, (*brought, *overridden), environment)
+    if removed:
+        warnings.append(f"No longer set, but trusted: {', '.join(removed)}. Review it with: ralph trust")
+    return untrusted + removed
 
 
 # --- environment ---------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.errors import RalphError
 from ralph.core.files import state_path
 
 MAX_SEARCHED_BYTES = 512 * 1024
@@ -18,7 +19,10 @@ _EXTENSIONS = (b"link\0", b"sdir\0")
 
 
 def tracked_files(path: str, suffixes: tuple[str, ...] = ("",)) -> list[str]:
-    """Return which of a file and its companions git tracks, as paths relative to the working tree."""
+    """Return which of a file and its companions git tracks, as paths relative to the working tree.
+
+    If git cannot answer, what is in a plain index counts as tracked; any other index is an error.
+    """
     real = os.path.realpath(path)
     top, index = _find_index(real)
     if not top:
@@ -34,7 +38,15 @@ def tracked_files(path: str, suffixes: tuple[str, ...] = ("",)) -> list[str]:
     memo = state_path(top, "index")
     if (known := _read_memo(memo, stamp)) is not None:
         return known
-    found = _ask(top, index, relative, suffixes)
+    found = _ask(top, relative, suffixes) if _may_contain(index, relative) else []
+    if found is None:
+        if _is_plain(_read_index(index)):
+            return [relative]
+        raise RalphError(
+            f"{path} is not opened because git may track it, so it may come from somebody else, and git cannot answer."
+            f" See why with: git -C {top} ls-files",
+            code="database-tracked",
+        )
     _write_memo(memo, stamp, found)
     return found
 
@@ -62,25 +74,30 @@ def _linked_folder(path: str) -> str:
 
 def _may_contain(index: str, relative: str) -> bool:
     """Return whether an index may have a path; case is ignored, as some file systems do."""
-    with open(index, "rb") as file:  # noqa: PTH123
-        content = file.read()
-    is_plain = content[4:8] in _PLAIN_VERSIONS and not any(one in content for one in _EXTENSIONS)
-    return not is_plain or os.fsencode(relative).lower() in content.lower()
+    content = _read_index(index)
+    return not _is_plain(content) or os.fsencode(relative).lower() in content.lower()
 
 
-def _ask(top: str, index: str, relative: str, suffixes: tuple[str, ...]) -> list[str]:
-    """Ask git. If it cannot answer, what is in a plain index counts as tracked."""
-    if not _may_contain(index, relative):
-        return []
-    from ralph.core.git import query_git
+def _is_plain(content: bytes) -> bool:
+    """Return whether an index has all paths as they are."""
+    return content[4:8] in _PLAIN_VERSIONS and not any(one in content for one in _EXTENSIONS)
 
-    listed = query_git(top, "ls-files", "-z")
-    if listed is None:
-        with open(index, "rb") as file:  # noqa: PTH123
-            return [relative] if os.fsencode(relative) in file.read() else []
+
+def _read_index(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+def _ask(top: str, relative: str, suffixes: tuple[str, ...]) -> list[str] | None:
+    """Ask git; return None if it cannot answer."""
+    from ralph.core.git import run_git
+
+    listed = run_git(top, "--no-optional-locks", "ls-files", "-z", errors="surrogateescape")
+    if not listed.ok:
+        return None
     wanted = {f"{relative}{suffix}" for suffix in suffixes}
     folded = {name.lower() for name in wanted}
-    names = [name for name in listed.split("\0") if name.lower() in folded]
+    names = [name for name in listed.stdout.split("\0") if name.lower() in folded]
     return [name for name in names if name in wanted or _is_same(f"{top}/{name}", wanted, top)]
 
 

@@ -338,12 +338,15 @@ class Config:
     brought: dict[str, Any] = {}  # noqa: RUF012 -- never changed
     """Values from files that need trust, by name, whether or not they are trusted."""
     untrusted: tuple[str, ...] = ()
-    """Names of those that nobody has accepted. Defaults count instead, and a store elsewhere is not opened."""
+    """Names of settings whose values nobody has accepted, or whose accepted values are gone.
+
+    Defaults count instead, and a store elsewhere is not opened.
+    """
 
     @property
     def is_store_trusted(self) -> bool:
         """Return whether the database may be opened."""
-        return not any(name.startswith("store.") for name in self.untrusted)
+        return not any(name.startswith("store.") and name in self.brought for name in self.untrusted)
 
     @property
     def injects_memories(self) -> bool:

@@ -13,11 +13,12 @@ from ralph.core.actor import PERSON, current_actor
 from ralph.core.errors import RalphError
 from ralph.core.files import is_own_path, state_path, write_atomically
 from ralph.core.records import record
+from ralph.core.settings import SECTIONS
 from ralph.core.store_url import file_path, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -86,11 +87,16 @@ def revoke_trust(root: Path | str) -> None:
         pass  # 0.1.0 recorded nothing
 
 
-def accept_settings(root: Path | str, settings: Mapping[str, Any]) -> None:
-    """Add values that a person has just chosen to what is accepted; leave the rest of the decision as it is."""
+def accept_settings(root: Path | str, settings: Mapping[str, Any], *, are_all: bool = False) -> None:
+    """Add values that a person has just chosen to what is accepted; leave the rest of the decision as it is.
+
+    With `are_all`, settings that are not among them are no longer accepted.
+    """
     known = read_trust(root) or TrustRecord(settings={}, files=None)
+    if not settings and not known.settings:
+        return
     try:
-        save_trust(root, {**known.settings, **settings}, known.files)
+        save_trust(root, {**({} if are_all else known.settings), **settings}, known.files)
     except RalphError:
         pass  # they are asked about it
 
@@ -124,6 +130,27 @@ def untrusted_text(root: Path | str, names: Iterable[str]) -> str:
     if known and known.files:
         return f"settings changed since you trusted this directory: {', '.join(names)}"
     return f"this directory is not trusted; not used: {', '.join(names)}"
+
+
+def find_removed(root: Path | str, present: Collection[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of settings that a person has accepted and that are gone, or back at their defaults."""
+    known = read_trust(root)
+    if not known or not known.settings or trusts_everything(root, environment):
+        return ()
+    # A store that comes from the environment is in no file.
+    skipped = () if _STORE_URL in known.settings else ("store.",)
+    return tuple(
+        name
+        for name, value in known.settings.items()
+        if name not in present and not name.startswith(skipped) and _is_decision(name, value)
+    )
+
+
+def _is_decision(name: str, value: object) -> bool:
+    """Return whether a value that was accepted differs from the default of a setting that needs trust."""
+    section, _, key = name.rpartition(".")
+    setting = SECTIONS[section].settings.get(key) if section in SECTIONS else None
+    return setting is not None and setting.needs_trust and as_recorded({name: setting.default})[name] != value
 
 
 def as_recorded(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,8 +126,8 @@ class RunService:
                 f"Nothing was run in {self._root}: {untrusted_text(self._root, self._config.untrusted)}."
                 " Review them with: ralph trust. In scripts: ralph --trust run"
             )
-        if self._config.brought and trusts_everything(self._root, os.environ):
-            accept_settings(self._root, self._config.brought)  # sessions do not inherit the variable
+        if trusts_everything(self._root, os.environ):
+            accept_settings(self._root, self._config.brought, are_all=True)  # sessions do not inherit the variable
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""

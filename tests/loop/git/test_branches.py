@@ -178,6 +178,23 @@ def test_a_branch_that_takes_our_names_is_refused(root: Path) -> None:
     assert "git branch -m ralph" in refusal(root)
 
 
+@pytest.mark.parametrize("linked", [".ralph", ".ralph/worktrees", ".ralph/worktrees/.gitignore"])
+def test_a_link_that_came_with_the_repository_leads_nowhere(root: Path, tmp_path: Path, linked: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / linked).parent.mkdir(parents=True, exist_ok=True)
+    (root / linked).symlink_to(outside / "file" if linked.endswith("ignore") else outside)
+
+    if linked.endswith("ignore"):
+        TaskBranches.open(root)
+    else:
+        with pytest.raises(WorktreeError) as caught:
+            TaskBranches.open(root)
+        assert (caught.value.code, caught.value.exit_code) == ("outside-link", 2)
+
+    assert list(outside.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_is_named(root: Path) -> None:
     (root / ".ralph").write_text("a file\n")
 

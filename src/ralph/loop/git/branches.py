@@ -13,6 +13,7 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
+from ralph.core import files
 from ralph.core.errors import WorktreeError
 from ralph.core.git import query_git
 from ralph.core.records import replace
@@ -107,11 +108,15 @@ class TaskBranches:
 
     def create_directories(self) -> None:
         """Create the directories for worktrees and locks, ignored by git."""
+        root = self._repository.top / self._repository.prefix
+        if not files.is_inside(self._folder, root):
+            message = f"{WORKTREES_DIRECTORY} in {root} is a symlink that points outside the project. Remove it."
+            raise WorktreeError(message, code="outside-link")
         try:
             (self._common / ADMIN_DIRECTORY).mkdir(exist_ok=True)
             self._folder.mkdir(parents=True, exist_ok=True)
             ignore = self._folder / ".gitignore"
-            if not ignore.exists():
+            if not os.path.lexists(ignore):
                 ignore.write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise WorktreeError(
