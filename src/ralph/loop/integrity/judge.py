@@ -8,7 +8,7 @@ from posixpath import basename, dirname
 
 from ralph.core.records import record
 from ralph.core.redaction import redact
-from ralph.core.text import sanitize
+from ralph.core.text import escape_invisible
 from ralph.loop.integrity.protected import (
     MAX_SCRIPT_BYTES,
     TEST_DIRECTORIES,
@@ -213,19 +213,24 @@ def describe(changes: Sequence[FileChange], limit: int = 5) -> str:
 
 
 def render_diff(base: TreeSnapshot, now: TreeSnapshot, paths: Collection[str]) -> str:
-    """Return the changes of files as a unified diff, redacted and bounded."""
+    """Return the changes of files as a unified diff, exact but redacted and bounded."""
     parts = [_file_diff(path, base.read(path), now.read(path), path in now.states) for path in dict.fromkeys(paths)]
-    text = redact(sanitize("\n".join(parts)))
+    text = redact(escape_invisible("\n".join(parts)))
     return text if len(text) <= MAX_DIFF_CHARACTERS else f"{text[:MAX_DIFF_CHARACTERS]}\n… (the diff is longer)"
 
 
 def _file_diff(path: str, before: bytes | None, after: bytes | None, exists: bool) -> str:
-    old, new = (content.decode("utf-8", "replace").splitlines() if content else [] for content in (before, after))
+    old, new, name = _lines(before), _lines(after), path.replace("\n", "\\n")
     if b"\0" in (before or b"") + (after or b"") or (exists and after is None):
-        return f"--- a/{path}\n+++ b/{path}\n(binary, large or unreadable file)"
-    names = (f"a/{path}" if before is not None else "/dev/null", f"b/{path}" if exists else "/dev/null")
+        return f"--- a/{name}\n+++ b/{name}\n(binary, large or unreadable file)"
+    names = (f"a/{name}" if before is not None else "/dev/null", f"b/{name}" if exists else "/dev/null")
     lines = list(difflib.unified_diff(old, new, *names, lineterm=""))
     if not lines:
         return f"--- {names[0]}\n+++ {names[1]}\n(only its mode or kind changed)"
     more = [f"… ({len(lines) - MAX_FILE_DIFF_LINES} more lines)"] if len(lines) > MAX_FILE_DIFF_LINES else []
     return "\n".join(lines[:MAX_FILE_DIFF_LINES] + more)
+
+
+def _lines(content: bytes | None) -> list[str]:
+    *lines, last = (content or b"").decode("utf-8", "backslashreplace").split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
