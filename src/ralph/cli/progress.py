@@ -305,6 +305,8 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     mark, what = (_MARKS[outcome], outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
+    if details.get("failed_check") == "integrity":
+        mark, what = "⏸", "held"
     line = f"   {mark} {task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
