@@ -22,6 +22,7 @@ from ralph.core.settings import SECTIONS
 from ralph.core.skill import SKILL_FILE, SKILL_NAME
 from ralph.formats.registry import format_table
 from ralph.integrations.mcp.tools import TOOLS
+from ralph.loop.integrity.protected import PATTERNS
 from ralph.memory.recall.rankers import RANKERS
 from ralph.web.pages import NAVIGATION
 
@@ -244,6 +245,12 @@ def permissions() -> str:
     return _table(("operation", "what it does", "agent in the loop", "agent outside the loop"), [reading, *rows])
 
 
+def protected_files() -> str:
+    """Return the table of files that are protected by default."""
+    rows = [(f"{kind}", ", ".join(f"`{one}`" for one in patterns)) for kind, patterns in PATTERNS.items()]
+    return _table(("group", "files"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "dashboard-pages": dashboard_pages,
@@ -251,6 +258,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "mcp-tools": mcp_tools,
     "memory-types": memory_types,
     "permissions": permissions,
+    "protected-files": protected_files,
     "rankers": rankers,
     "trust": settings_to_trust,
 }

@@ -57,6 +57,23 @@ def test_an_edited_gate_script_needs_a_person_who_sees_the_diff(checked: Trial) 
     assert "check.sh" in checked.ralph("journal", "list").out
 
 
+def test_a_diff_is_shown_exactly(checked: Trial) -> None:
+    task = checked.project.tasks.add("Do it")
+    (checked.root / "check.sh").write_text("test -e really-done\nexit 0\n")
+    edit = r"printf 'for x in; do\n\ttest -e  really-done\n\tdone\nexit 0 # \033[1A\r' > check.sh"
+    checked.script(f"{edit}\n{SAYS_DONE}\n")
+
+    ran = checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    shown = checked.ralph("task", "show", task.id).out
+    approved = checked.ralph("task", "approve", task.id, "--yes").out
+    for text in (ran.out, shown, approved):
+        assert "+\ttest -e  really-done" in text
+        assert r"+exit 0 # \x1b[1A\r" in text
+        assert "No newline at end of file" in text
+        assert "\x1b" not in text
+
+
 def test_a_secret_in_the_diff_is_not_stored(checked: Trial) -> None:
     task = checked.project.tasks.add("Do it")
 

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from ralph.core.records import AgentSession, Attempt, AttemptOutcome, Task, TaskStatus, now
+from ralph.core.records import AgentSession, Attempt, AttemptOutcome, HeldChange, Task, TaskStatus, now
 from ralph.loop.progress import progress_event
 from ralph.loop.run_recorder import RunRecorder
+from ralph.store.tasks import TaskDraft
 from ralph.web.openapi import openapi_document
 from ralph.web.pages.docs import describe_type
 from ralph.web.pages.tasks import MAX_UNLINKED_DONE_TASKS, truncate_to_columns
@@ -412,3 +413,26 @@ def test_types_are_told_in_words() -> None:
     assert describe_type({"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}) == "Task or null"
     assert describe_type({"type": "array", "items": {"type": "string"}}) == "list of string"
     assert describe_type({"enum": ["a", "b"]}) == '"a" | "b"'
+
+
+def test_a_task_shows_the_change_it_waits_with_and_how_to_approve_it(served: Served) -> None:
+    store = served.project.store
+    store.tasks.add_all([TaskDraft(title="Held")])
+    task, attempt = begin(store, store.runs.start("test").id)
+    finish(store, task, attempt, AttemptOutcome.RETRIED, TaskStatus.BLOCKED)
+    store.held_changes.add(
+        HeldChange(
+            task_id=task.id,
+            run_id=attempt.run_id,
+            iteration=attempt.iteration,
+            digest="d",
+            reason="why",
+            diff=f"+\t{HTML}",
+            created_at=now(),
+        )
+    )
+
+    page = see(served, f"/tasks/{task.id}")
+
+    assert f"ralph task approve {task.id}" in page.all("data-copy")
+    assert any(f"+\t{HTML}" in text for text in page.texts)

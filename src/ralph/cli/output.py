@@ -9,7 +9,7 @@ import sys
 
 from ralph.core.errors import UsageError
 from ralph.core.records import record_fields
-from ralph.core.text import clean, one_line
+from ralph.core.text import clean, escape_invisible, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,6 +213,11 @@ def terminal_width() -> int:
 def printable(text: str) -> str:
     """Return text as one printable line, without control characters and line breaks."""
     return " ".join(clean(text).split())
+
+
+def exact_line(text: str) -> str:
+    """Return text as one line with all its whitespace; control characters and line breaks are escaped."""
+    return escape_invisible(text).replace("\n", "\\n")
 
 
 def use_color() -> bool:

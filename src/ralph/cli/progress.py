@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import format_duration, pluralize, printable
+from ralph.cli.output import exact_line, format_duration, pluralize, printable
 from ralph.core.text import format_usd, one_line
 from ralph.loop.options import RunEnding
 
@@ -181,7 +181,8 @@ def format_event(event: ProgressEvent) -> list[tuple[str, str]]:
     formatter = _FORMATTERS.get(event.what)
     worker = event.details.get("worker")
     mark = f"[{worker}] " if worker else ""
-    return [(style, mark + printable_line(line)) for style, line in formatter(event.details)] if formatter else []
+    show = exact_line if event.what == "held" else printable_line  # a diff is only worth showing as it is
+    return [(style, mark + show(line)) for style, line in formatter(event.details)] if formatter else []
 
 
 def printable_line(line: str) -> str:
@@ -304,6 +305,8 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     mark, what = (_MARKS[outcome], outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
+    if details.get("failed_check") == "integrity":
+        mark, what = "⏸", "held"
     line = f"   {mark} {task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
@@ -336,7 +339,7 @@ def _heard(details: dict[str, Any]) -> list[tuple[str, str]]:
 def _held(details: dict[str, Any]) -> list[tuple[str, str]]:
     lines = details["diff"].split("\n")
     more = [f"… ({len(lines) - MAX_DIFF_LINES_SHOWN} more lines)"] if len(lines) > MAX_DIFF_LINES_SHOWN else []
-    shown = [("dim", f"     {printable(line)}") for line in (*lines[:MAX_DIFF_LINES_SHOWN], *more)]
+    shown = [("dim", f"     {line}") for line in (*lines[:MAX_DIFF_LINES_SHOWN], *more)]
     return [("yellow", f"   needs a person: {details['reason']}"), *shown]
 
 

@@ -8,6 +8,7 @@ from ralph.cli.output import (
     action_adder,
     add_format_option,
     color_by_status,
+    exact_line,
     format_time,
     parse_int,
     pluralize,
@@ -142,7 +143,7 @@ def approve(project: Project, args: argparse.Namespace) -> None:
 
 def _print_held(held: HeldChange) -> None:
     print(f"Held change {held.digest[:12]}: {printable(held.reason)}")
-    print("\n".join(f"  {printable(line)}" for line in held.diff.split("\n")))
+    print("\n".join(f"  {exact_line(line)}" for line in held.diff.split("\n")))
 
 
 def add(project: Project, args: argparse.Namespace) -> None:

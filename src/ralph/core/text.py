@@ -44,6 +44,13 @@ def clean(text: str) -> str:
     return compiled_pattern(_INVISIBLE).sub("", text)
 
 
+def escape_invisible(text: str) -> str:
+    """Return the text exactly, with control and invisible characters except tab and newline as backslash escapes."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return compiled_pattern(f"\r|\u2028|\u2029|{_INVISIBLE}").sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 @cache
 def compiled_pattern(pattern: str) -> re.Pattern[str]:
     """Return the compiled pattern, cached; compilation takes milliseconds that most commands can save."""

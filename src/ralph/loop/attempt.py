@@ -35,6 +35,7 @@ from ralph.loop.environment import (
 )
 from ralph.loop.git import snapshots
 from ralph.loop.git.repository import StopRequestedError
+from ralph.loop.integrity.work import is_undone
 from ralph.loop.limits import NO_LIMIT, has_task_limits
 from ralph.loop.options import RunEnding
 from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ralph.core.records import AttemptResult, HeldChange, Prompt
+    from ralph.core.records import Attempt, AttemptResult, HeldChange, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
@@ -117,11 +118,15 @@ class AttemptRunner:
                             takes_model=context.agent.accepts_model,
                             conflicts=self._worktree.conflicts if self._worktree else (),
                         )
-                self._record_start(prepared)
-                outcome_context = self._outcome_context(prepared.plan)
                 if context.base:
                     context.base.begin(self._task.id)
-                reply = self._approved_reply() or self._run_session(prepared.prompt, outcome_context.used)
+                approved = self._approved_attempt()
+                self._record_start(prepared, approved)
+                outcome_context = self._outcome_context(prepared.plan)
+                if approved:
+                    reply = self._reply = self._claim_again(approved)
+                else:
+                    reply = self._run_session(prepared.prompt, outcome_context.used)
                 return self._judge(prepared, reply, outcome_context)
         except StoreError:
             raise
@@ -170,18 +175,20 @@ class AttemptRunner:
             if self._worktree:
                 branches.commit_unfinished(self._worktree)
 
-    def _record_start(self, prepared: PreparedAttempt) -> None:
+    def _record_start(self, prepared: PreparedAttempt, approved: Attempt | None) -> None:
+        """Record and report the start; `approved` is the attempt whose work is only verified again."""
         choice = prepared.plan.choice
         self._attempt = replace(
             self._attempt,
             hat=prepared.plan.hat,
             model=choice.model,
             model_reason=choice.reason,
-            shown=prepared.prompt.shown,
+            shown=approved.shown if approved else prepared.prompt.shown,
         )
         self._context.with_retries(lambda: self._store.attempts.record_start(self._attempt))
         self._emit(progress.attempt_started_event(self._task, self._attempt, is_default_model=choice.is_default))
-        self._emit(progress.recalled_event(prepared.context, prepared.prompt))
+        if not approved:
+            self._emit(progress.recalled_event(prepared.context, prepared.prompt))
 
     def _judge(self, prepared: PreparedAttempt, reply: AgentReply, outcome_context: OutcomeContext) -> AttemptResult:
         """Verify what the session claims and return the result of the attempt."""
@@ -285,21 +292,28 @@ class AttemptRunner:
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
 
-    def _approved_reply(self) -> AgentReply | None:
-        """Return a reply that claims the work of the last attempt again, if a person has approved its held change."""
+    def _approved_attempt(self) -> Attempt | None:
+        """Return the last attempt if it is enough to verify its work again: a person approved the change it made."""
         id = self._task.id
-        held, attempts = self._context.with_retries(
-            lambda: (self._store.held_changes.latest(id), self._store.attempts.latest(2, task=id))
+        changes, attempts = self._context.with_retries(
+            lambda: (self._store.held_changes.of_unfinished(), self._store.attempts.latest(2, task=id))
         )
         last = attempts[1] if len(attempts) > 1 else None
-        claimed = last is not None and last.outcome is AttemptOutcome.RETRIED
-        if held is None or not held.approved_at or last is None or not claimed:
+        if last is None or last.outcome is not AttemptOutcome.RETRIED:
             return None
-        if (last.run_id, last.iteration) != (held.run_id, held.iteration):
+        held = [one for one in changes if (one.task_id, one.run_id, one.iteration) == (id, last.run_id, last.iteration)]
+        if not held or not held[-1].approved_at:
             return None
+        if is_undone(held[-1], self._context, self._worktree):
+            message = f"{id}: the approved change is no longer there, so the agent tries again"
+            self._emit(progress_event("note", message=message))
+            return None
+        return last
+
+    def _claim_again(self, approved: Attempt) -> AgentReply:
+        """Return a reply that claims the work of an earlier attempt again."""
         self._emit(progress_event("note", message="a person approved the change: the work is verified again"))
-        self._reply = AgentReply(text=f"<task-done>{id}</task-done>", files=held.files)
-        return self._reply
+        return AgentReply(text=f"<task-done>{self._task.id}</task-done>", files=approved.files)
 
     def _revert_unexplained(self, watch: DoneWatch) -> None:
         """Undo and report what a session wrote into the database about tasks being done."""

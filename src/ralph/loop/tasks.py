@@ -90,7 +90,7 @@ class TaskService:
             needs=tuple(linked[other] for other in task.needs if other in linked),
             needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self._store.features.get(task.feature_id) if task.feature_id else None,
-            held=_unapproved(self._store.held_changes.latest(id)),
+            held=self._store.held_changes.waiting(id),
         )
 
     def tree(self, id: str | None = None) -> list[Task]:
@@ -200,15 +200,29 @@ class TaskService:
         `digest` is that of the change that was shown; without it, the latest is accepted.
         """
         self._actor.require("task.approve")
-        held = self._store.held_changes.latest(id)
         self._tasks.get(id)
-        if held is None or held.approved_at or (digest and held.digest != digest):
+        held = self._store.held_changes.waiting(id)
+        if held is None or (digest and held.digest != digest):
             raise ConflictError(
                 f"{id} has no change that waits for approval. See: ralph task show {id}", code="nothing-to-approve"
             )
+        if not held.marks:
+            self._refuse_change_of_another(held)
         with self._store.transaction():
             self._store.held_changes.approve(id, held.digest)
+            self._tasks.log(id, f"Change {held.digest[:12]} approved: {', '.join(held.files)}", self._actor.kind)
             return self._move(id, TaskStatus.PENDING, _OPEN, "")
+
+    def _refuse_change_of_another(self, held: HeldChange) -> None:
+        """Refuse to approve what another task left behind and waits with itself."""
+        for other in self._store.held_changes.of_unfinished():
+            if other.task_id != held.task_id and not other.approved_at and set(other.files) & set(held.files):
+                raise ConflictError(
+                    f"{held.task_id} waits for {other.task_id}, which left {', '.join(held.files[:5])}. Run:"
+                    f" ralph task approve {other.task_id}, or put the files back and run: ralph task reset"
+                    f" {held.task_id}",
+                    code="change-of-another-task",
+                )
 
     def _checked_allow(self, allow: Sequence[str]) -> tuple[str, ...]:
         globs = tuple(dict.fromkeys(filter(None, (sanitize(item).strip() for item in allow))))
@@ -233,7 +247,9 @@ class TaskService:
             raise UsageError(
                 "While a run is active, only the run marks tasks as done, once their gates pass.", code="run-active"
             )
-        return self._move(id, TaskStatus.DONE, _OPEN, "")
+        with self._store.transaction():
+            self._store.held_changes.discard(id)
+            return self._move(id, TaskStatus.DONE, _OPEN, "")
 
     def fail(self, id: str, reason: str = "") -> Task:
         """Mark a task as failed for good."""
@@ -249,6 +265,8 @@ class TaskService:
         """Put tasks back to pending with all their retries, all or none; workers lose their claims."""
         self._actor.require("task.reset")
         with self._store.transaction():
+            for id in ids:
+                self._store.held_changes.withdraw_approval(id)
             return [self._move(id, TaskStatus.PENDING, tuple(TaskStatus), "") for id in ids]
 
     def _move(self, id: str, status: TaskStatus, allowed: Iterable[TaskStatus], reason: str) -> Task:
@@ -338,10 +356,6 @@ def check_parents(store: Store, actor: Actor, parents: Iterable[str | None]) -> 
                 "Add the task without a parent, or split the session's own task with <subtask> sigils in the answer.",
                 code="person-required",
             )
-
-
-def _unapproved(held: HeldChange | None) -> HeldChange | None:
-    return held if held and not held.approved_at else None
 
 
 def _required(text: str, what: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agents import Limits
 from ralph.agents.supervisor.sandbox import sandbox_of
+from ralph.core.config import TOML_NAME
 from ralph.core.errors import WorktreeError
 from ralph.core.records import VerificationResult, record, replace
 from ralph.formats.sigils import parse_sigils
@@ -265,6 +266,7 @@ class WorkVerifier:
             passes_again if verdict.gates else None,
             self._has_claim,
             committed,
+            lambda: latest.integrity is not None and TOML_NAME in latest.integrity.approved,
         )
         if not latest.passed:
             return latest, None

@@ -178,6 +178,8 @@ class AttemptStore:
                     self._index("failure", attempt)
                 if capture.held and has_claim:
                     HeldChangeStore(self._scope).add(capture.held)
+                if capture.task_status is TaskStatus.DONE and has_claim:
+                    HeldChangeStore(self._scope).discard(task_id)
                 if capture.subtasks and has_claim:
                     tasks.split(task_id, capture.subtasks)
             change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")

@@ -23,13 +23,31 @@ class HeldChangeStore:
         """Store a change that waits for a person."""
         self._scope.insert("held_changes", **to_columns(change))
 
-    def latest(self, task_id: str) -> HeldChange | None:
-        """Return the newest held change of a task, approved or not."""
+    def waiting(self, task_id: str) -> HeldChange | None:
+        """Return the change that a task waits with: nobody approved it, and no reset or attempt came after it."""
         rows = self._scope.query(
-            "SELECT * FROM held_changes WHERE project_id = :project_id AND task_id = :id ORDER BY seq DESC LIMIT 1",
+            """
+            SELECT h.* FROM held_changes AS h JOIN tasks AS t ON t.project_id = h.project_id AND t.id = h.task_id
+            JOIN attempts AS a ON a.project_id = h.project_id AND a.run_id = h.run_id AND a.iteration = h.iteration
+            WHERE h.project_id = :project_id AND h.task_id = :id AND h.approved_at IS NULL AND t.status <> 'done'
+                AND a.task_id = h.task_id AND a.number > t.reset_after AND a.number = (
+                    SELECT MAX(b.number) FROM attempts AS b WHERE b.project_id = :project_id AND b.task_id = :id
+                )
+            ORDER BY h.seq DESC LIMIT 1
+            """,
             id=task_id,
         )
         return to_record(HeldChange, rows[0], _CONVERTERS) if rows else None
+
+    def of_unfinished(self) -> list[HeldChange]:
+        """Return the changes of all unfinished tasks, approved or not, oldest first."""
+        rows = self._scope.query(
+            """
+            SELECT h.* FROM held_changes AS h JOIN tasks AS t ON t.project_id = h.project_id AND t.id = h.task_id
+            WHERE h.project_id = :project_id AND t.status <> 'done' ORDER BY h.seq
+            """
+        )
+        return [to_record(HeldChange, row, _CONVERTERS) for row in rows]
 
     def approve(self, task_id: str, digest: str) -> None:
         """Mark the change of a task as approved by a person."""
@@ -43,19 +61,12 @@ class HeldChangeStore:
             at=now(),
         )
 
-    def unapproved(self) -> list[HeldChange]:
-        """Return the changes of unfinished tasks that nobody has approved, newest first."""
-        rows = self._scope.query(
-            """
-            SELECT h.* FROM held_changes AS h JOIN tasks AS t ON t.project_id = h.project_id AND t.id = h.task_id
-            WHERE h.project_id = :project_id AND h.approved_at IS NULL AND t.status <> 'done' ORDER BY h.seq DESC
-            """
+    def withdraw_approval(self, task_id: str) -> None:
+        """Make the approved changes of a task wait again: its work starts over."""
+        self._scope.execute(
+            "UPDATE held_changes SET approved_at = NULL WHERE project_id = :project_id AND task_id = :id", id=task_id
         )
-        return [to_record(HeldChange, row, _CONVERTERS) for row in rows]
 
-    def approved_marks(self) -> frozenset[str]:
-        """Return the marks of all changes that a person has approved."""
-        rows = self._scope.query(
-            "SELECT marks FROM held_changes WHERE project_id = :project_id AND approved_at IS NOT NULL"
-        )
-        return frozenset(mark for row in rows for mark in from_json(row["marks"]))
+    def discard(self, task_id: str) -> None:
+        """Forget the changes of a task that is done: they are part of the project now."""
+        self._scope.execute("DELETE FROM held_changes WHERE project_id = :project_id AND task_id = :id", id=task_id)

@@ -14,7 +14,7 @@ import pytest
 
 from ralph.core.config import Config
 from ralph.core.errors import StoreError, UsageError
-from ralph.core.records import AgentSession, AttemptOutcome, TaskStatus
+from ralph.core.records import AgentSession, AttemptOutcome, HeldChange, TaskStatus
 from ralph.projects import ProjectService
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.database import ProjectScope
@@ -63,6 +63,9 @@ def fill_all(store: Store) -> None:
     store.memories.update(memory.id, "edited", LEARNED, content="See [[Fact 3]].", files=("src/c.py",))
     at = "2026-11-01T10:00:00.000Z"
     store.sessions.save(AgentSession(id="s1", agent="claude", shown=(memory.id,), started_at=at, last_at=at))
+    store.held_changes.add(
+        HeldChange(task_id=later.id, run_id="r", iteration=1, digest="d", reason="why", diff="+\tx", created_at=at)
+    )
     store.database.execute(
         "INSERT INTO memory_vectors (project_id, seq, model, vector) SELECT project_id, seq, 'm', :v FROM memory",
         v=bytes(range(256)),

@@ -56,6 +56,8 @@ class IntegrityResult:
     diff: str = ""
     notes: tuple[str, ...] = ()
     """What was found and accepted."""
+    approved: tuple[str, ...] = ()
+    """Changed files that a person approved."""
 
 
 @record

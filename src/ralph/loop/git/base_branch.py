@@ -129,10 +129,12 @@ class BaseBranch:
         should_stop: Callable[[], bool],
         judge: Callable[[CommittedWork], bool] | None,
         has_claim: Callable[[], bool],
+        may_change_settings: Callable[[], bool] = lambda: False,
     ) -> MergeResult:
         """Merge committed work into this branch, under the lock of all merges.
 
-        Without `judge`, work that does not include the head of the branch is merged as it is.
+        Without `judge`, work that does not include the head of the branch is merged as it is. `may_change_settings`
+        is asked whether a person approved a change of the settings in the work that was judged last.
         """
         repository = self._repository
         with repository.lock(should_stop):
@@ -148,7 +150,7 @@ class BaseBranch:
                 if tree == before.tree:
                     return MergeResult()
                 files = self._changed_files(worktree, before.commit, tree)
-                self._refuse_protected_files(files, worktree)
+                self._refuse_protected_files(files, worktree, may_change_settings)
                 parents = ("-p", before.commit, "-p", work.commit)
                 commit = repository.run_git_checked(worktree.root, "commit-tree", tree, *parents, "-m", message)
                 if self._move_base(before, commit, worktree.branch):
@@ -164,7 +166,9 @@ class BaseBranch:
             raise MergeRefusedError(f"The work does not pass the gates together with the current {self.name}.")
         return work
 
-    def _refuse_protected_files(self, files: Sequence[str], worktree: TaskWorktree) -> None:
+    def _refuse_protected_files(
+        self, files: Sequence[str], worktree: TaskWorktree, may_change_settings: Callable[[], bool]
+    ) -> None:
         """Refuse work that changes Ralph's own files: agents must not decide how they are verified."""
         paths = [os.path.normpath(f"{self._repository.prefix}{file}") for file in files]
         if protected := [path for path in paths if is_inside(path, self._excluded)]:
@@ -172,7 +176,7 @@ class BaseBranch:
             why = f"The work changes {files_text}, a file of Ralph. Remove it from the commits on {branch}."
             raise MergeRefusedError(why)
         settings = f"{self._repository.prefix}{TOML_NAME}"
-        if settings in paths:
+        if settings in paths and not may_change_settings():
             command = f"git merge {worktree.branch}"
             why = f"The work changes {settings}, which defines the gates. Review it, then run: {command}"
             raise MergeRefusedError(why, waits_for_person=True)

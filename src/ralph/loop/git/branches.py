@@ -277,13 +277,15 @@ class TaskBranches:
         judge: Callable[[CommittedWork], bool] | None = None,
         has_claim: Callable[[], bool] = lambda: True,
         work: CommittedWork | None = None,
+        may_change_settings: Callable[[], bool] = lambda: False,
     ) -> MergeResult:
         """Merge the work in a worktree into the base branch and remove the worktree.
 
         `work` is what has been judged; without it, what is in the worktree is committed. If the base branch has moved
         since, it is merged into the worktree first, and `judge` must accept the result. `has_claim` is asked right
-        before the merge, because another worker may have taken over the task. Work that cannot be merged stays in its
-        worktree, and so do files that are in no commit.
+        before the merge, because another worker may have taken over the task. `may_change_settings` says whether a
+        person approved that the work changes them. Work that cannot be merged stays in its worktree, and so do files
+        that are in no commit.
         """
         message = _commit_message(title, task_id)
         try:
@@ -291,7 +293,7 @@ class TaskBranches:
             merge = (
                 MergeResult()
                 if work.commit == worktree.start_commit
-                else self._base.merge_work(worktree, message, work, should_stop, judge, has_claim)
+                else self._base.merge_work(worktree, message, work, should_stop, judge, has_claim, may_change_settings)
             )
             if work.left_out:
                 return replace(merge, left_out=work.left_out)

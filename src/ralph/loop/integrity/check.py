@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
-from ralph.core.records import IntegrityResult
+from ralph.core.records import IntegrityResult, replace
 from ralph.loop.integrity.dependencies import changed_dependencies, discard_caches, installed_places
+from ralph.loop.integrity.held import mark_of, marks_digest
 from ralph.loop.integrity.judge import (
     ChangeReport,
     FileChange,
-    change_digest,
     compare,
     describe,
     protection_for,
@@ -28,15 +28,15 @@ from ralph.loop.integrity.overlay import (
     restore_files,
     write_new_tests,
 )
-from ralph.loop.integrity.protected import Protection, is_script
+from ralph.loop.integrity.protected import ProtectedKind, Protection, is_script
 from ralph.loop.integrity.scope import Scope, scope_of
-from ralph.loop.integrity.snapshot import DirectorySnapshot
+from ralph.loop.integrity.snapshot import DirectorySnapshot, TreeSnapshot, state_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ralph.core.records import HeldChange, Task, VerificationResult
-    from ralph.loop.integrity.snapshot import TreeSnapshot
+    from ralph.loop.integrity.held import ContentMark, HeldChanges
     from ralph.store import Store
 
     RunGates = Callable[[Path], VerificationResult]
@@ -144,68 +144,120 @@ class IntegrityCheck:
         protect: Sequence[str],
         gates: Sequence[str],
         scope: Scope,
-        approved: Collection[str],
-        unapproved: Sequence[HeldChange],
+        held: HeldChanges,
         root: Path,
         installed: InstalledPackages,
     ) -> None:
         """`started` is the state before the task's first session; `root` the directory that is judged."""
         self._base, self._started, self._scope, self._root = base, started, scope, root
         self._installed = installed
-        self._approved = approved
-        self._unapproved = unapproved
+        self._held = held
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
     def judge(self, states: Sequence[TreeSnapshot], run_gates: RunGates) -> tuple[IntegrityResult, tuple[str, ...]]:
         """Return the result and the paths that were accepted; `states` are those before and after the gates."""
         now = states[-1]
-        reports = [compare(self._base, state, self.protection, self._scope) for state in states]
-        report = _union([self._without_approved(one) for one in reports])
-        installed = [one for one in self._installed.changes(self._root, self._base, now) if not self._is_approved(one)]
-        own = [one for one in report.for_person if self._is_own(one, states)] + installed
-        accepted = tuple(one.path for one in report.allowed)
-        if earlier := self._held_before(now):
-            return earlier, accepted
-        if own:
-            reason = f"the work changes what decides whether it is done: {describe(own)}"
-            return self._held(reason, own, now), accepted
-        left_behind = [one for one in report.for_person if one not in own]
-        repeated = (*report.tests, *left_behind)
+        report = _union(
+            [self._without_approved(compare(self._base, state, self.protection, self._scope)) for state in states]
+        )
+        installed = [
+            one
+            for one in self._installed.changes(self._root, self._base, now)
+            if not self._held.is_approved(one) and not self._is_settled(one)
+        ]
+        own = [one for one in report.for_person if self._is_own(one, states)]
+        own += [one for one in installed if not self._held.owner_of(one)]
+        tests = [one for one in report.tests if self._is_own(one, states)]
+        others = [one for one in (*report.for_person, *report.tests) if not self._is_own(one, states)]
+        left = [one for one in others if not self._is_settled(one)]
+        spoiled = [one for one in installed if one not in own]
+        approved = tuple(one.path for one in report.approved)
+        accepted = (*(one.path for one in report.allowed), *approved)
+        if held := self._without_gates(own, tests, spoiled, report, now):
+            return held, accepted
         notes = [f"within the task's scope: {describe(report.allowed)}"] if report.allowed else []
-        if repeated:
-            problem = self._run_with_base(repeated, report.new_tests, run_gates)
-            if problem:
-                return self._held(f"{problem}: {describe(repeated)}", repeated, now), accepted
-            notes.append(f"the gates also pass with the base version of {describe(repeated)}")
-        return IntegrityResult(notes=tuple(notes)), accepted
+        notes += [f"approved by a person: {describe(report.approved)}"] if report.approved else []
+        if tests or left:
+            named = ", ".join(filter(None, (describe(tests), self._describe_left(left))))
+            if problem := self._run_with_base((*tests, *left), report.new_tests, run_gates):
+                marked = [*tests, *(one for one in left if not self._held.owner_of(one))]
+                return self._hold([f"{problem}: {named}"], marked, now, left), accepted
+            notes.append(f"the gates also pass with the base version of {named}")
+        return IntegrityResult(notes=tuple(notes), approved=approved), accepted
 
     def unfinished(self, now: TreeSnapshot) -> IntegrityResult | None:
         """Return what unfinished work changed that needs a person, so that a later run does not start from it."""
         report = self._without_approved(compare(self._base, now, self.protection, self._scope))
         own = [one for one in report.for_person if self._is_own(one, [now])]
         return (
-            self._held(f"unfinished work changes what decides whether it is done: {describe(own)}", own, now)
+            self._hold([f"unfinished work changes what decides whether it is done: {describe(own)}"], own, now)
             if own
             else None
         )
 
-    def _held_before(self, now: TreeSnapshot) -> IntegrityResult | None:
-        """Return a change of an earlier run that is still there and that nobody has approved."""
-        for held in self._unapproved:
-            marks = [mark for mark in held.marks if mark not in self._approved]
-            if self._base.taken_at_ns and any(
-                _is_present(mark, self._base) and _is_present(mark, now) for mark in marks
-            ):
-                reason = f"a change that waits for approval is still there: {', '.join(held.files[:5])}"
-                return IntegrityResult(
-                    passed=False,
-                    reason=reason,
-                    files=held.files,
-                    marks=held.marks,
-                    digest=held.digest,
-                    diff=held.diff,
-                )
-        return None
+    def _without_gates(
+        self,
+        own: Sequence[FileChange],
+        tests: Sequence[FileChange],
+        spoiled: Sequence[FileChange],
+        report: ChangeReport,
+        now: TreeSnapshot,
+    ) -> IntegrityResult | None:
+        """Return what a person has to decide whatever the gates say with the base version.
+
+        `spoiled` are files of installed packages that another task changed: there is no base version of them.
+        """
+        altered = self._altered(report, now)
+        waiting = self._held.waiting(lambda mark: self._was_found(mark, now))
+        earlier = [one for one in waiting if self._held.is_own(one[0])]
+        others = [one for one in waiting if not self._held.is_own(one[0])]
+        reasons = []
+        if own:
+            reasons.append(f"the work changes what decides whether it is done: {describe(own)}")
+        if altered:
+            reasons.append(f"this is not what a person approved: {describe(altered)}")
+        if earlier:
+            reasons.append(
+                f"a change that waits for approval is still there: {_name(earlier)}. Approve it, or put it back"
+                " (git checkout FILE) before the task is reset"
+            )
+        for id in dict.fromkeys(held.task_id for held, _ in others):
+            left = [one for one in others if one[0].task_id == id]
+            reasons.append(f"{_name(left)} was left by {id}, which waits for approval: ralph task show {id}")
+        if spoiled:
+            reasons.append(self._describe_left(spoiled))
+        if not reasons:
+            return None
+        # Existing tests are part of it: a later run takes the directory as it finds it.
+        result = self._hold(reasons, [*own, *(tests if own else ())], now, spoiled, altered)
+        marks = dict.fromkeys((*result.marks, *(str(mark) for _, marks in earlier for mark in marks)))
+        files = (*result.files, *(mark.path for _, marks in waiting for mark in marks))
+        return replace(
+            result,
+            files=tuple(dict.fromkeys(files)),
+            marks=tuple(marks),
+            digest=marks_digest(marks),
+            diff="\n".join(dict.fromkeys(filter(None, (result.diff, *(held.diff for held, _ in waiting))))),
+        )
+
+    def _was_found(self, mark: ContentMark, now: TreeSnapshot) -> bool:
+        """Return whether a run found a change in the directory, so that comparing with its base does not show it."""
+        return bool(self._base.taken_at_ns) and mark.is_in(self._base) and mark.is_in(now)
+
+    def _altered(self, report: ChangeReport, now: TreeSnapshot) -> list[FileChange]:
+        """Return files that a run found with another content than a person approved for this task."""
+        compared = {one.path for one in (*report.for_person, *report.tests, *report.allowed, *report.approved)}
+        return [
+            FileChange(
+                path=mark.path,
+                kind=self.protection.kind_of(mark.path) or ProtectedKind.CUSTOM,
+                what="changed since it was approved",
+                digest=state_digest(now.states.get(mark.path)),
+                was=mark.was,
+            )
+            for mark in self._held.approved
+            if self._base.taken_at_ns and mark.path not in compared and mark.is_replaced_in(now)
+        ]
 
     def new_tests(self, now: TreeSnapshot) -> tuple[str, ...]:
         """Return the tests that the work adds."""
@@ -216,27 +268,52 @@ class IntegrityCheck:
         before = self._started.states.get(change.path)
         return any(state.states.get(change.path) != before for state in states)
 
-    def _is_approved(self, change: FileChange) -> bool:
-        return _mark(change) in self._approved
+    def _is_settled(self, change: FileChange) -> bool:
+        """Return whether a person approved a change for the other task that made it."""
+        owner = self._held.owner_of(change)
+        return bool(owner) and self._held.is_approved(change, owner)
+
+    def _describe_left(self, changes: Sequence[FileChange]) -> str:
+        """Return changes of earlier tasks as a list in a sentence, with who made them."""
+        owners = {one.path: self._held.owner_of(one) for one in changes}
+        parts = []
+        for owner in dict.fromkeys(owners.values()):
+            named = describe([one for one in changes if owners[one.path] == owner])
+            parts.append(
+                f"{named}, left by {owner}, which waits for approval" if owner else f"{named}, left by an earlier task"
+            )
+        return "; ".join(parts)
 
     def _without_approved(self, report: ChangeReport) -> ChangeReport:
         changes = (*report.for_person, *report.tests)
-        approved = tuple(one for one in changes if self._is_approved(one))
-        return ChangeReport(
+        approved = tuple(one for one in changes if self._held.is_approved(one))
+        return replace(
+            report,
             for_person=tuple(one for one in report.for_person if one not in approved),
             tests=tuple(one for one in report.tests if one not in approved),
-            new_tests=report.new_tests,
-            allowed=(*report.allowed, *approved),
+            approved=approved,
         )
 
-    def _held(self, reason: str, changes: Sequence[FileChange], now: TreeSnapshot) -> IntegrityResult:
+    def _hold(
+        self,
+        reasons: Sequence[str],
+        changes: Sequence[FileChange],
+        now: TreeSnapshot,
+        left: Sequence[FileChange] = (),
+        altered: Sequence[FileChange] = (),
+    ) -> IntegrityResult:
+        """Return that a person has to decide about changes; `left` are those of others, `altered` have no base."""
+        marks = tuple(dict.fromkeys(str(mark_of(one)) for one in (*changes, *altered)))
+        paths = tuple(dict.fromkeys(one.path for one in (*changes, *left)))
+        other_paths = [one.path for one in altered]
+        diffs = (render_diff(self._base, now, paths), render_diff(TreeSnapshot({}), now, other_paths))
         return IntegrityResult(
             passed=False,
-            reason=reason,
-            files=tuple(one.path for one in changes),
-            marks=tuple(map(_mark, changes)),
-            digest=change_digest(changes),
-            diff=render_diff(self._base, now, [one.path for one in changes]),
+            reason="; ".join(reasons),
+            files=(*paths, *other_paths),
+            marks=marks,
+            digest=marks_digest(marks),
+            diff="\n".join(filter(None, diffs)),
         )
 
     def _run_with_base(self, changes: Sequence[FileChange], new_tests: Sequence[str], run_gates: RunGates) -> str:
@@ -250,7 +327,7 @@ class IntegrityCheck:
                 verdict = run_gates(copy)
         except (CopyRefusedError, OSError) as error:
             return f"the base version could not be run ({error})"
-        return "" if verdict.passed else "the gates do not pass with the base version of files the work changed"
+        return "" if verdict.passed else "the gates do not pass with the base version of changed files"
 
 
 def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
@@ -262,17 +339,14 @@ def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
         tests=joined("tests"),
         new_tests=tuple(dict.fromkeys(path for report in reports for path in report.new_tests)),
         allowed=joined("allowed"),
+        approved=joined("approved"),
     )
 
 
-def _mark(change: FileChange) -> str:
-    return f"{change.path}\n{change.digest}"
-
-
-def _is_present(mark: str, now: TreeSnapshot) -> bool:
-    path, _, digest = mark.partition("\n")
-    state = now.states.get(path)
-    return state is not None and digest in (state.digest, f"{state.digest}x")
+def _name(found: Sequence[tuple[HeldChange, list[ContentMark]]]) -> str:
+    """Return the files of held changes as a list in a sentence."""
+    paths = list(dict.fromkeys(mark.path for _, marks in found for mark in marks))
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
 
 
 def _program_directories(root: Path) -> set[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 from posixpath import basename, dirname
 
 from ralph.core.records import record
 from ralph.core.redaction import redact
-from ralph.core.text import sanitize
+from ralph.core.text import escape_invisible
 from ralph.loop.integrity.protected import (
     MAX_SCRIPT_BYTES,
     TEST_DIRECTORIES,
@@ -17,6 +16,7 @@ from ralph.loop.integrity.protected import (
     gate_scripts,
     module_at,
 )
+from ralph.loop.integrity.snapshot import state_digest
 from ralph.loop.integrity.structure import is_harmless, redefined_parts
 
 TYPE_CHECKING = False
@@ -43,6 +43,8 @@ class FileChange:
     """added, changed, deleted, mode changed, replaced by a link, or a statement that changes how gates end."""
     digest: str = ""
     """Content after the change, by which a person approves it."""
+    was: str = ""
+    """Content before the change; empty if it is not known."""
 
     def __str__(self) -> str:
         """Return the change in a few words."""
@@ -60,6 +62,8 @@ class ChangeReport:
     new_tests: tuple[str, ...] = ()
     allowed: tuple[FileChange, ...] = ()
     """Changes within the scope of the task, or harmless ones."""
+    approved: tuple[FileChange, ...] = ()
+    """Changes that a person approved for this task."""
 
 
 def protection_for(
@@ -119,11 +123,15 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
         if before == after:
             continue
         kind = protection.kind_of(path)
-        digest = after.digest + ("x" if after.is_executable else "") if after else "deleted"
+        digest, was = state_digest(after), state_digest(before)
         if before is None and after is not None:
             if after.is_link and _escapes(path, now.read(path)):
                 yield FileChange(
-                    path=path, kind=ProtectedKind.INTERPRETER, what="a link that leaves the project", digest=digest
+                    path=path,
+                    kind=ProtectedKind.INTERPRETER,
+                    what="a link that leaves the project",
+                    digest=digest,
+                    was=was,
                 )
             elif protection.shadows(path, test_directories, packages) and not _has_module(base, path):
                 yield FileChange(
@@ -131,14 +139,15 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
                     kind=ProtectedKind.INTERPRETER,
                     what="added, hides a module of the same name",
                     digest=digest,
+                    was=was,
                 )
             elif kind and kind is not ProtectedKind.TEST and not _is_own_subproject(path, kind, base):
-                yield FileChange(path=path, kind=kind, what="added", digest=digest)
+                yield FileChange(path=path, kind=kind, what="added", digest=digest, was=was)
         elif kind:
-            yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest)
+            yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest, was=was)
         if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
             what = "; ".join(sorted(found))
-            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest)
+            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was)
 
 
 def _what(before: object, after: object) -> str:
@@ -200,12 +209,6 @@ def _text_of_tests(base: TreeSnapshot, protection: Protection) -> str:
 # --- for people ------------------------------------------------------------------------
 
 
-def change_digest(changes: Iterable[FileChange]) -> str:
-    """Return the hash by which a person approves exactly these changes."""
-    lines = sorted(f"{one.path}\0{one.kind}\0{one.digest}" for one in changes)
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
 def describe(changes: Sequence[FileChange], limit: int = 5) -> str:
     """Return changes as a list in a sentence."""
     more = len(changes) - limit
@@ -213,19 +216,24 @@ def describe(changes: Sequence[FileChange], limit: int = 5) -> str:
 
 
 def render_diff(base: TreeSnapshot, now: TreeSnapshot, paths: Collection[str]) -> str:
-    """Return the changes of files as a unified diff, redacted and bounded."""
+    """Return the changes of files as a unified diff, exact but redacted and bounded."""
     parts = [_file_diff(path, base.read(path), now.read(path), path in now.states) for path in dict.fromkeys(paths)]
-    text = redact(sanitize("\n".join(parts)))
+    text = redact(escape_invisible("\n".join(parts)))
     return text if len(text) <= MAX_DIFF_CHARACTERS else f"{text[:MAX_DIFF_CHARACTERS]}\n… (the diff is longer)"
 
 
 def _file_diff(path: str, before: bytes | None, after: bytes | None, exists: bool) -> str:
-    old, new = (content.decode("utf-8", "replace").splitlines() if content else [] for content in (before, after))
+    old, new, name = _lines(before), _lines(after), path.replace("\n", "\\n")
     if b"\0" in (before or b"") + (after or b"") or (exists and after is None):
-        return f"--- a/{path}\n+++ b/{path}\n(binary, large or unreadable file)"
-    names = (f"a/{path}" if before is not None else "/dev/null", f"b/{path}" if exists else "/dev/null")
+        return f"--- a/{name}\n+++ b/{name}\n(binary, large or unreadable file)"
+    names = (f"a/{name}" if before is not None else "/dev/null", f"b/{name}" if exists else "/dev/null")
     lines = list(difflib.unified_diff(old, new, *names, lineterm=""))
     if not lines:
         return f"--- {names[0]}\n+++ {names[1]}\n(only its mode or kind changed)"
     more = [f"… ({len(lines) - MAX_FILE_DIFF_LINES} more lines)"] if len(lines) > MAX_FILE_DIFF_LINES else []
     return "\n".join(lines[:MAX_FILE_DIFF_LINES] + more)
+
+
+def _lines(content: bytes | None) -> list[str]:
+    *lines, last = (content or b"").decode("utf-8", "backslashreplace").split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines

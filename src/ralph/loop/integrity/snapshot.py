@@ -41,6 +41,11 @@ class FileState:
     is_executable: bool = False
 
 
+def state_digest(state: FileState | None) -> str:
+    """Return what identifies the content and the mode of a file, or its absence."""
+    return "deleted" if state is None else state.digest + ("x" if state.is_executable else "")
+
+
 class TreeSnapshot:
     """Files of a project at one moment."""
 

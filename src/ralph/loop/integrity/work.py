@@ -12,6 +12,7 @@ from ralph.loop.integrity.check import (
     new_tests_note,
     task_scope,
 )
+from ralph.loop.integrity.held import HeldChanges, parse_marks
 from ralph.loop.integrity.snapshot import CommitSnapshot
 from ralph.loop.progress import progress_event
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ralph.core.records import Task, VerificationResult
+    from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.context import RunContext
+    from ralph.loop.git.commits import TaskWorktree
     from ralph.loop.integrity.snapshot import TreeSnapshot
     from ralph.loop.progress import EventHandler
     from ralph.loop.verify import JudgedWork
@@ -44,9 +46,7 @@ class WorkIntegrity:
         self._context, self._work, self._emit, self._run_gates = context, work, emit, run_gates
         self._task = task
         execution = context.config.execution
-        scope, approved, unapproved = context.with_retries(
-            lambda: (task_scope(store, task), store.held_changes.approved_marks(), store.held_changes.unapproved())
-        )
+        scope, held = context.with_retries(lambda: (task_scope(store, task), store.held_changes.of_unfinished()))
         self._prefix = _prefix(context.root)
         base, started = self._base()
         self._check = IntegrityCheck(
@@ -55,8 +55,7 @@ class WorkIntegrity:
             execution.protect,
             execution.gates,
             scope,
-            approved,
-            unapproved,
+            HeldChanges(held, task.id),
             work.directory,
             context.installed,
         )
@@ -114,6 +113,17 @@ class WorkIntegrity:
                     "held", task_id=self._task.id, reason=result.reason, files=list(result.files), diff=result.diff
                 )
             )
+
+
+def is_undone(held: HeldChange, context: RunContext, worktree: TaskWorktree | None) -> bool:
+    """Return whether a held change is no longer there, because the files are as they were before the work."""
+    if worktree:
+        tree: TreeSnapshot = CommitSnapshot(context.root, worktree.branch, _prefix(context.root))
+    elif context.base:
+        tree = context.base.observe()
+    else:
+        return False
+    return any(mark.is_undone_in(tree) for mark in parse_marks(held))
 
 
 def _prefix(root: Path) -> str:
