@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ralph.loop.integrity.hijacks import find_hijacks
+from ralph.loop.integrity.judge import compare
 from ralph.loop.integrity.protected import ProtectedKind, Protection, gate_scripts
 from ralph.loop.integrity.scope import scope_of
+from ralph.loop.integrity.snapshot import FileState, TreeSnapshot
 from ralph.loop.integrity.structure import is_harmless, redefined_parts
 
 pytestmark = pytest.mark.storeless
@@ -135,3 +137,29 @@ def test_a_change_that_cannot_matter_is_told_by_its_structure(
 )
 def test_statements_that_change_how_a_gate_ends_are_found(path: str, text: str, found: bool) -> None:
     assert bool(find_hijacks(path, text.encode())) is found
+
+
+def tree(files: dict[str, str], links: dict[str, str] | None = None) -> TreeSnapshot:
+    """Give a snapshot of files and links."""
+    texts = {**files, **(links or {})}
+    found = TreeSnapshot({path: FileState(digest=text, is_link=path in (links or {})) for path, text in texts.items()})
+    found.contents = {path: text.encode() for path, text in texts.items()}
+    found.hijacks = {path: find_hijacks(path, text.encode()) for path, text in files.items()}
+    return found
+
+
+@pytest.mark.parametrize("before", [{}, {"calc.py": "x = 1\n"}])
+def test_a_link_out_of_the_project_needs_a_person_also_in_place_of_a_file(before: dict[str, str]) -> None:
+    outside, inside = tree({}, {"calc.py": "../x.py"}), tree({}, {"calc.py": "lib/x.py"})
+    scope = scope_of((), ["Change calc.py"])
+
+    assert compare(tree(before), outside, Protection(), scope).for_person
+    assert not compare(tree(before), inside, Protection(), scope).for_person
+    assert not compare(tree(before), outside, Protection(), scope_of(("calc.py",), [])).for_person
+
+
+def test_a_task_that_names_a_file_does_not_allow_every_statement_in_it() -> None:
+    base, now = tree({"calc.py": "x = 1\n"}), tree({"calc.py": "import os\nos._exit(0)\n"})
+
+    assert compare(base, now, Protection(), scope_of((), ["Add rounding to calc.py"])).for_person
+    assert not compare(base, now, Protection(), scope_of(("calc.py",), [])).for_person

@@ -43,6 +43,8 @@ class FileChange:
     """added, changed, deleted, mode changed, replaced by a link, or a statement that changes how gates end."""
     digest: str = ""
     """Content after the change, by which a person approves it."""
+    needs_glob: bool = False
+    """Whether only a glob of a person allows it; words that name a file do not mean this."""
 
     def __str__(self) -> str:
         """Return the change in a few words."""
@@ -90,7 +92,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     tests_text = _text_of_tests(base, protection) if any(basename(one.path) == "conftest.py" for one in changes) else ""
     for_person, tests, allowed = [], [], []
     for change in changes:
-        if scope.allows(change.path, change.kind) and _is_covered(change, scope, base, now):
+        if _is_allowed(change, scope) and _is_covered(change, scope, base, now):
             allowed.append(change)
         elif change.kind is ProtectedKind.TEST:
             tests.append(change)
@@ -120,12 +122,11 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             continue
         kind = protection.kind_of(path)
         digest = after.digest + ("x" if after.is_executable else "") if after else "deleted"
-        if before is None and after is not None:
-            if after.is_link and _escapes(path, now.read(path)):
-                yield FileChange(
-                    path=path, kind=ProtectedKind.INTERPRETER, what="a link that leaves the project", digest=digest
-                )
-            elif protection.shadows(path, test_directories, packages) and not _has_module(base, path):
+        if after and after.is_link and _escapes(path, now.read(path)):
+            what = "a link that leaves the project"
+            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, needs_glob=True)
+        elif before is None:
+            if protection.shadows(path, test_directories, packages) and not _has_module(base, path):
                 yield FileChange(
                     path=path,
                     kind=ProtectedKind.INTERPRETER,
@@ -138,7 +139,7 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest)
         if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
             what = "; ".join(sorted(found))
-            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest)
+            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, needs_glob=True)
 
 
 def _what(before: object, after: object) -> str:
@@ -182,6 +183,11 @@ def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, test
         return False
     before = base.read(change.path)
     return is_harmless(change.path, before, now.read(change.path), tests_text)
+
+
+def _is_allowed(change: FileChange, scope: Scope) -> bool:
+    """Return whether a person allowed a change."""
+    return scope.allows_path(change.path) if change.needs_glob else scope.allows(change.path, change.kind)
 
 
 def _is_covered(change: FileChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:

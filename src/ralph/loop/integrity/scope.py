@@ -138,6 +138,10 @@ class Scope:
             return True
         return kind.value in self.kinds or matches_any(path, self.globs) or matches_any(path, self.named)
 
+    def allows_path(self, path: str) -> bool:
+        """Return whether a person allowed a file by glob, whatever becomes of it."""
+        return matches_any(path, self.globs)
+
     def covers(self, path: str, parts: Collection[str]) -> bool:
         """Return whether a person also meant the parts of a file that gates run: all of it, or each by its name."""
         if not parts or matches_any(path, self.globs) or _WHOLE_FILE.search(self.words):
