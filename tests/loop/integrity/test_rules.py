@@ -26,6 +26,9 @@ pytestmark = pytest.mark.storeless
         ("pkg/a_test.go", ProtectedKind.TEST),
         ("src/test/java/ATest.java", ProtectedKind.TEST),
         ("tests/fixtures/app/package.json", ProtectedKind.TEST),
+        ("tests/fixtures/conftest.py", ProtectedKind.TEST_CONFIG),
+        (".pytest.toml", ProtectedKind.TEST_CONFIG),
+        ("fast.egg-info/entry_points.txt", ProtectedKind.TEST_CONFIG),
         (".ralph.toml", ProtectedKind.SETTINGS),
         ("lib/sitecustomize.py", ProtectedKind.INTERPRETER),
         ("src/parser.py", None),
@@ -90,6 +93,32 @@ def test_a_task_about_one_part_of_a_file_does_not_cover_another() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "override SHELL := /bin/true",
+        ".DEFAULT_GOAL := lint",
+        "lint test: SHELL = /bin/true",
+        "x: $(eval SHELL := /bin/true)",
+        "sinclude lint.conf",
+        "RUN = true",
+    ],
+)
+def test_a_new_target_does_not_cover_a_line_that_redefines_others(line: str) -> None:
+    before = "test:\n\t$(RUN) ./run\n"
+    after = f"{before}\nlint:\n\truff check\n\n{line}\n"
+
+    scope = scope_of((), ["Refactor clamp and add a lint target to the Makefile"])
+    parts = redefined_parts("Makefile", before.encode(), after.encode())
+
+    assert not scope.covers("Makefile", parts)
+
+
+@pytest.mark.parametrize("title", ["Add a clean target", "Make it installable with make install"])
+def test_a_target_is_asked_for_by_its_name(title: str) -> None:
+    assert scope_of((), [title]).allows("Makefile", ProtectedKind.BUILD)
+
+
+@pytest.mark.parametrize(
     ("path", "before", "after", "harmless"),
     [
         ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "a"}, "dependencies": {"x": "^1"}}', True),
@@ -110,6 +139,21 @@ def test_a_task_about_one_part_of_a_file_does_not_cover_another() -> None:
         ("conftest.py", "", "def pytest_collection_modifyitems(items):\n    items.clear()\n", False),
         ("conftest.py", "", "import pytest\n\n@pytest.fixture(autouse=True)\ndef one():\n    pytest.skip()\n", False),
         ("conftest.py", "", "import unittest\nunittest.TestCase.run = None\n", False),
+        ("conftest.py", "", "import json\nfrom calc import App\n", True),
+        ("conftest.py", "", "class Fake:\n    total = 0\n\n    def run(self):\n        return 1\n", True),
+        ("conftest.py", "", "from hooks import pytest_collection_modifyitems\n", False),
+        ("conftest.py", "", "from hooks import clear as pytest_collection_modifyitems\n", False),
+        ("conftest.py", "", "from hooks import *\n", False),
+        ("conftest.py", "", "X = exec('import calc')\n", False),
+        ("conftest.py", "", "class H:\n    import calc\n    calc.add = None\n", False),
+        ("a.egg-info/entry_points.txt", "", "[console_scripts]\ncalc = calc:main\n", True),
+        ("a.egg-info/entry_points.txt", "", "[pytest11]\na = plugin\n", False),
+        ("Makefile", "t: a.c\n\t./a\n", "t: a.c\n\t./a\n\nb: b.c\n\t$(CC) -o $@ b.c\n", True),
+        ("Makefile", "t:\n\t./a\n", "noop:\n\nt:\n\t./a\n", False),
+        ("Makefile", "t:\n\t./a\n", "t:\n\t./a\n\nx: $(eval SHELL:=/bin/true)\n", False),
+        ("Makefile", "t:\n\t./a\n", "t:\n\t./a\n\nx: SHELL=/bin/true\n", False),
+        ("Makefile", "t: b/a\n\t./b/a\n", "t: b/a\n\t./b/a\n\nb/a: a.c\n\t$(CC) -DNDEBUG -o $@ a.c\n", False),
+        ("Makefile", "PY = python\nt:\n\t$(PY)\n", "PY = ./test_py python\nt:\n\t$(PY)\n", False),
         (".gitattributes", "", "*.md text\n", True),
         (".gitattributes", "", "* filter=evil\n", False),
     ],
