@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from ralph.loop.integrity.hijacks import find_hijacks
 from ralph.loop.integrity.judge import compare
+from ralph.loop.integrity.overlay import copied_project
 from ralph.loop.integrity.protected import ProtectedKind, Protection, gate_scripts
 from ralph.loop.integrity.scope import scope_of
-from ralph.loop.integrity.snapshot import FileState, TreeSnapshot
+from ralph.loop.integrity.snapshot import CommitSnapshot, DirectorySnapshot, FileState, TreeSnapshot
 from ralph.loop.integrity.structure import is_harmless, redefined_parts
 
 pytestmark = pytest.mark.storeless
@@ -207,3 +211,41 @@ def test_a_task_that_names_a_file_does_not_allow_every_statement_in_it() -> None
 
     assert compare(base, now, Protection(), scope_of((), ["Add rounding to calc.py"])).for_person
     assert not compare(base, now, Protection(), scope_of(("calc.py",), [])).for_person
+
+
+def write(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+
+
+def test_files_above_a_project_are_compared_and_copied(tmp_path: Path) -> None:
+    write(tmp_path, "app/calc.py", "shared/util.py", "conftest.py")
+    (tmp_path / "shared/link").symlink_to("util.py")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    commit = CommitSnapshot(tmp_path, "HEAD", "app/")
+
+    assert commit.states.keys() == {"calc.py", "../shared/util.py", "../shared/link", "../conftest.py"}
+    assert [str(one) for one in compare(tree({}), commit, Protection(), scope_of((), [])).for_person] == [
+        "../conftest.py (test configuration, added)"
+    ]
+    with copied_project(tmp_path / "app") as copy:
+        assert (copy / "calc.py").exists()
+        assert (copy / "../shared/util.py").exists()
+
+
+@pytest.mark.parametrize("planted", ["pytest/__init__.py", "tests/helper.py", "test/node_modules/check/index.js"])
+def test_a_directory_that_only_looks_like_installed_packages_is_compared(tmp_path: Path, planted: str) -> None:
+    write(tmp_path, "tests/test_a.py")
+    base = DirectorySnapshot(tmp_path, lambda path: True)
+    write(tmp_path, planted, "pytest/pyvenv.cfg", "pytest/bin/python", "tests/pyvenv.cfg", "tests/bin/python")
+    write(
+        tmp_path, "env/pyvenv.cfg", "env/bin/python", "env/lib/typing.py", "web/package.json", "web/node_modules/a.js"
+    )
+
+    now = DirectorySnapshot(tmp_path, lambda path: True, base)
+
+    assert planted in now.states
+    assert {"env", "web/node_modules"} <= now.dependencies

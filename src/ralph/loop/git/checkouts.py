@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from ralph.core.git import run_git
 from ralph.loop.git import worktrees
 
 TYPE_CHECKING = False
@@ -43,6 +45,20 @@ def clean_checkout(
         yield directory
     finally:
         worktrees.remove_worktree(repository, top)
+
+
+def changed_files(directory: Path, commit: str) -> list[str]:
+    """Return the files of a checkout that are not as its commit has them; caches, which are discarded, do not count."""
+    with tempfile.TemporaryDirectory(prefix="ralph-index-") as folder:
+        # The checkout's own index may hide changes: its flags are in the hands of whoever writes there.
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        run_git(directory, "read-tree", commit, environment=index)
+        found = run_git(directory, "diff", "--name-only", "--no-ext-diff", "-z", "--no-relative", environment=index)
+    return (
+        [path for path in found.stdout.split("\0") if path and not path.endswith(".pyc")]
+        if found.ok
+        else ["(git could not compare them)"]
+    )
 
 
 def _link(path: Path, source: Path) -> None:

@@ -153,11 +153,11 @@ def _what(before: object, after: object) -> str:
 
 
 def _escapes(path: str, target: bytes | None) -> bool:
-    """Return whether a link leads out of the project."""
+    """Return whether a link leads out of the project, or for one above the project still further up."""
     from posixpath import isabs, join, normpath
 
     text = (target or b"/").decode("utf-8", "replace")
-    return isabs(text) or normpath(join(dirname(path), text)).startswith("..")
+    return isabs(text) or normpath(join(dirname(path), text)).split("/").count("..") > path.split("/").count("..")
 
 
 def _has_module(base: TreeSnapshot, path: str) -> bool:
