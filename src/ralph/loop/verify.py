@@ -18,7 +18,7 @@ from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
 from ralph.loop.environment import gate_environment, session_variables
 from ralph.loop.gates import run_gates
-from ralph.loop.git.checkouts import editable_install_paths
+from ralph.loop.git.checkouts import changed_files, editable_install_paths
 from ralph.loop.git.commits import MergeRefusedError
 from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.git.repository import StopRequestedError
@@ -128,7 +128,7 @@ class WorkVerifier:
     def _run_checked(self, work: JudgedWork) -> VerificationResult:
         """Run the gates, and compare what they depend on with the base if they pass."""
         integrity = self._integrity(work)
-        verdict = self._run_gates(work)
+        verdict = _without_changed_files(self._run_gates(work), work)
         return integrity.judge(verdict) if integrity and verdict.passed else verdict
 
     def _integrity(self, work: JudgedWork) -> WorkIntegrity | None:
@@ -288,6 +288,18 @@ class WorkVerifier:
         return self._context.with_retries(
             lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
         )
+
+
+def _without_changed_files(verdict: VerificationResult, work: JudgedWork) -> VerificationResult:
+    """Let the last gate fail if the checkout is no longer what will be merged."""
+    changed = changed_files(work.directory, work.commit) if work.commit and verdict.gates and verdict.passed else []
+    if not changed:
+        return verdict
+    detail = (
+        f"{', '.join(changed[:5])} changed in the checkout while the gates ran, so that they did not judge what would"
+        " be merged; a gate must not change committed files, nor may another session write there"
+    )
+    return replace(verdict, gates=(*verdict.gates[:-1], replace(verdict.gates[-1], passed=False, detail=detail)))
 
 
 def _merge_problem(error: WorktreeError) -> MergeProblem:

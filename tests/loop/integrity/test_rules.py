@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from ralph.loop.integrity.hijacks import find_hijacks
+from ralph.loop.integrity.judge import compare
+from ralph.loop.integrity.overlay import copied_project
 from ralph.loop.integrity.protected import ProtectedKind, Protection, gate_scripts
 from ralph.loop.integrity.scope import scope_of
+from ralph.loop.integrity.snapshot import CommitSnapshot, DirectorySnapshot, FileState, TreeSnapshot
 from ralph.loop.integrity.structure import is_harmless, redefined_parts
 
 pytestmark = pytest.mark.storeless
@@ -24,6 +30,9 @@ pytestmark = pytest.mark.storeless
         ("pkg/a_test.go", ProtectedKind.TEST),
         ("src/test/java/ATest.java", ProtectedKind.TEST),
         ("tests/fixtures/app/package.json", ProtectedKind.TEST),
+        ("tests/fixtures/conftest.py", ProtectedKind.TEST_CONFIG),
+        (".pytest.toml", ProtectedKind.TEST_CONFIG),
+        ("fast.egg-info/entry_points.txt", ProtectedKind.TEST_CONFIG),
         (".ralph.toml", ProtectedKind.SETTINGS),
         ("lib/sitecustomize.py", ProtectedKind.INTERPRETER),
         ("src/parser.py", None),
@@ -88,6 +97,32 @@ def test_a_task_about_one_part_of_a_file_does_not_cover_another() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "override SHELL := /bin/true",
+        ".DEFAULT_GOAL := lint",
+        "lint test: SHELL = /bin/true",
+        "x: $(eval SHELL := /bin/true)",
+        "sinclude lint.conf",
+        "RUN = true",
+    ],
+)
+def test_a_new_target_does_not_cover_a_line_that_redefines_others(line: str) -> None:
+    before = "test:\n\t$(RUN) ./run\n"
+    after = f"{before}\nlint:\n\truff check\n\n{line}\n"
+
+    scope = scope_of((), ["Refactor clamp and add a lint target to the Makefile"])
+    parts = redefined_parts("Makefile", before.encode(), after.encode())
+
+    assert not scope.covers("Makefile", parts)
+
+
+@pytest.mark.parametrize("title", ["Add a clean target", "Make it installable with make install"])
+def test_a_target_is_asked_for_by_its_name(title: str) -> None:
+    assert scope_of((), [title]).allows("Makefile", ProtectedKind.BUILD)
+
+
+@pytest.mark.parametrize(
     ("path", "before", "after", "harmless"),
     [
         ("package.json", '{"scripts": {"test": "a"}}', '{"scripts": {"test": "a"}, "dependencies": {"x": "^1"}}', True),
@@ -108,6 +143,21 @@ def test_a_task_about_one_part_of_a_file_does_not_cover_another() -> None:
         ("conftest.py", "", "def pytest_collection_modifyitems(items):\n    items.clear()\n", False),
         ("conftest.py", "", "import pytest\n\n@pytest.fixture(autouse=True)\ndef one():\n    pytest.skip()\n", False),
         ("conftest.py", "", "import unittest\nunittest.TestCase.run = None\n", False),
+        ("conftest.py", "", "import json\nfrom calc import App\n", True),
+        ("conftest.py", "", "class Fake:\n    total = 0\n\n    def run(self):\n        return 1\n", True),
+        ("conftest.py", "", "from hooks import pytest_collection_modifyitems\n", False),
+        ("conftest.py", "", "from hooks import clear as pytest_collection_modifyitems\n", False),
+        ("conftest.py", "", "from hooks import *\n", False),
+        ("conftest.py", "", "X = exec('import calc')\n", False),
+        ("conftest.py", "", "class H:\n    import calc\n    calc.add = None\n", False),
+        ("a.egg-info/entry_points.txt", "", "[console_scripts]\ncalc = calc:main\n", True),
+        ("a.egg-info/entry_points.txt", "", "[pytest11]\na = plugin\n", False),
+        ("Makefile", "t: a.c\n\t./a\n", "t: a.c\n\t./a\n\nb: b.c\n\t$(CC) -o $@ b.c\n", True),
+        ("Makefile", "t:\n\t./a\n", "noop:\n\nt:\n\t./a\n", False),
+        ("Makefile", "t:\n\t./a\n", "t:\n\t./a\n\nx: $(eval SHELL:=/bin/true)\n", False),
+        ("Makefile", "t:\n\t./a\n", "t:\n\t./a\n\nx: SHELL=/bin/true\n", False),
+        ("Makefile", "t: b/a\n\t./b/a\n", "t: b/a\n\t./b/a\n\nb/a: a.c\n\t$(CC) -DNDEBUG -o $@ a.c\n", False),
+        ("Makefile", "PY = python\nt:\n\t$(PY)\n", "PY = ./test_py python\nt:\n\t$(PY)\n", False),
         (".gitattributes", "", "*.md text\n", True),
         (".gitattributes", "", "* filter=evil\n", False),
     ],
@@ -135,3 +185,67 @@ def test_a_change_that_cannot_matter_is_told_by_its_structure(
 )
 def test_statements_that_change_how_a_gate_ends_are_found(path: str, text: str, found: bool) -> None:
     assert bool(find_hijacks(path, text.encode())) is found
+
+
+def tree(files: dict[str, str], links: dict[str, str] | None = None) -> TreeSnapshot:
+    """Give a snapshot of files and links."""
+    texts = {**files, **(links or {})}
+    found = TreeSnapshot({path: FileState(digest=text, is_link=path in (links or {})) for path, text in texts.items()})
+    found.contents = {path: text.encode() for path, text in texts.items()}
+    found.hijacks = {path: find_hijacks(path, text.encode()) for path, text in files.items()}
+    return found
+
+
+@pytest.mark.parametrize("before", [{}, {"calc.py": "x = 1\n"}])
+def test_a_link_out_of_the_project_needs_a_person_also_in_place_of_a_file(before: dict[str, str]) -> None:
+    outside, inside = tree({}, {"calc.py": "../x.py"}), tree({}, {"calc.py": "lib/x.py"})
+    scope = scope_of((), ["Change calc.py"])
+
+    assert compare(tree(before), outside, Protection(), scope).for_person
+    assert not compare(tree(before), inside, Protection(), scope).for_person
+    assert not compare(tree(before), outside, Protection(), scope_of(("calc.py",), [])).for_person
+
+
+def test_a_task_that_names_a_file_does_not_allow_every_statement_in_it() -> None:
+    base, now = tree({"calc.py": "x = 1\n"}), tree({"calc.py": "import os\nos._exit(0)\n"})
+
+    assert compare(base, now, Protection(), scope_of((), ["Add rounding to calc.py"])).for_person
+    assert not compare(base, now, Protection(), scope_of(("calc.py",), [])).for_person
+
+
+def write(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+
+
+def test_files_above_a_project_are_compared_and_copied(tmp_path: Path) -> None:
+    write(tmp_path, "app/calc.py", "shared/util.py", "conftest.py")
+    (tmp_path / "shared/link").symlink_to("util.py")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    commit = CommitSnapshot(tmp_path, "HEAD", "app/")
+
+    assert commit.states.keys() == {"calc.py", "../shared/util.py", "../shared/link", "../conftest.py"}
+    assert [str(one) for one in compare(tree({}), commit, Protection(), scope_of((), [])).for_person] == [
+        "../conftest.py (test configuration, added)"
+    ]
+    with copied_project(tmp_path / "app") as copy:
+        assert (copy / "calc.py").exists()
+        assert (copy / "../shared/util.py").exists()
+
+
+@pytest.mark.parametrize("planted", ["pytest/__init__.py", "tests/helper.py", "test/node_modules/check/index.js"])
+def test_a_directory_that_only_looks_like_installed_packages_is_compared(tmp_path: Path, planted: str) -> None:
+    write(tmp_path, "tests/test_a.py")
+    base = DirectorySnapshot(tmp_path, lambda path: True)
+    write(tmp_path, planted, "pytest/pyvenv.cfg", "pytest/bin/python", "tests/pyvenv.cfg", "tests/bin/python")
+    write(
+        tmp_path, "env/pyvenv.cfg", "env/bin/python", "env/lib/typing.py", "web/package.json", "web/node_modules/a.js"
+    )
+
+    now = DirectorySnapshot(tmp_path, lambda path: True, base)
+
+    assert planted in now.states
+    assert {"env", "web/node_modules"} <= now.dependencies

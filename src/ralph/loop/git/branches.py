@@ -242,8 +242,8 @@ class TaskBranches:
     def check_out(self, worktree: TaskWorktree, work: CommittedWork, reuse: Sequence[str]) -> Iterator[Path]:
         """Yield the project directory in a clean checkout of committed work; see `clean_checkout`."""
         top = self._folder / f"{CHECKOUT_PREFIX}{worktree.root.name}"
-        sources = (self._repository.top / self._repository.prefix, worktree.directory)
-        with clean_checkout(self._repository, top, work.commit, sources, reuse) as directory:
+        source = self._repository.top / self._repository.prefix
+        with clean_checkout(self._repository, top, work.commit, source, reuse) as directory:
             yield directory
 
     def undo_base_move(self, worktree: TaskWorktree) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from ralph.core.git import run_git
 from ralph.loop.git import worktrees
 
 TYPE_CHECKING = False
@@ -25,11 +27,12 @@ CHECKOUT_PREFIX = ".check-"
 
 @contextmanager
 def clean_checkout(
-    repository: Repository, top: Path, commit: str, sources: Sequence[Path], reuse: Sequence[str]
+    repository: Repository, top: Path, commit: str, source: Path, reuse: Sequence[str]
 ) -> Iterator[Path]:
     """Yield the project directory in a new checkout of a commit, which is removed afterwards.
 
-    Each directory in `reuse` comes from the first of the `sources` that has it.
+    The directories in `reuse` come from the `source`, which must not be where an agent works: what an agent writes
+    into an ignored directory is not merged.
     """
     if os.path.lexists(top):  # a killed run has left it
         worktrees.remove_worktree(repository, top)
@@ -38,16 +41,29 @@ def clean_checkout(
         directory = top / repository.prefix
         directory.mkdir(parents=True, exist_ok=True)
         for name in reuse:
-            _link(directory / name, [source / name for source in sources])
+            _link(directory / name, source / name)
         yield directory
     finally:
         worktrees.remove_worktree(repository, top)
 
 
-def _link(path: Path, sources: Sequence[Path]) -> None:
-    """Fill a directory with links to what the first existing source has; do nothing if it is committed."""
-    source = next((one for one in sources if one.is_dir()), None)
-    if source is None or path.exists() or path.is_symlink():
+def changed_files(directory: Path, commit: str) -> list[str]:
+    """Return the files of a checkout that are not as its commit has them; caches, which are discarded, do not count."""
+    with tempfile.TemporaryDirectory(prefix="ralph-index-") as folder:
+        # The checkout's own index may hide changes: its flags are in the hands of whoever writes there.
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        run_git(directory, "read-tree", commit, environment=index)
+        found = run_git(directory, "diff", "--name-only", "--no-ext-diff", "-z", "--no-relative", environment=index)
+    return (
+        [path for path in found.stdout.split("\0") if path and not path.endswith(".pyc")]
+        if found.ok
+        else ["(git could not compare them)"]
+    )
+
+
+def _link(path: Path, source: Path) -> None:
+    """Fill a directory with links to what a source has; do nothing if it is committed."""
+    if not source.is_dir() or path.exists() or path.is_symlink():
         return
     # Git matches a rule such as `node_modules/` with a directory only, not with a link to one.
     path.mkdir(parents=True)

@@ -45,6 +45,8 @@ class FileChange:
     """Content after the change, by which a person approves it."""
     was: str = ""
     """Content before the change; empty if it is not known."""
+    needs_glob: bool = False
+    """Whether only a glob of a person allows it; words that name a file do not mean this."""
 
     def __str__(self) -> str:
         """Return the change in a few words."""
@@ -94,7 +96,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     tests_text = _text_of_tests(base, protection) if any(basename(one.path) == "conftest.py" for one in changes) else ""
     for_person, tests, allowed = [], [], []
     for change in changes:
-        if scope.allows(change.path, change.kind) and _is_covered(change, scope, base, now):
+        if _is_allowed(change, scope) and _is_covered(change, scope, base, now):
             allowed.append(change)
         elif change.kind is ProtectedKind.TEST:
             tests.append(change)
@@ -124,16 +126,13 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             continue
         kind = protection.kind_of(path)
         digest, was = state_digest(after), state_digest(before)
-        if before is None and after is not None:
-            if after.is_link and _escapes(path, now.read(path)):
-                yield FileChange(
-                    path=path,
-                    kind=ProtectedKind.INTERPRETER,
-                    what="a link that leaves the project",
-                    digest=digest,
-                    was=was,
-                )
-            elif protection.shadows(path, test_directories, packages) and not _has_module(base, path):
+        if after and after.is_link and _escapes(path, now.read(path)):
+            what = "a link that leaves the project"
+            yield FileChange(
+                path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
+            )
+        elif before is None:
+            if protection.shadows(path, test_directories, packages) and not _has_module(base, path):
                 yield FileChange(
                     path=path,
                     kind=ProtectedKind.INTERPRETER,
@@ -147,7 +146,9 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest, was=was)
         if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
             what = "; ".join(sorted(found))
-            yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was)
+            yield FileChange(
+                path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
+            )
 
 
 def _what(before: object, after: object) -> str:
@@ -161,11 +162,11 @@ def _what(before: object, after: object) -> str:
 
 
 def _escapes(path: str, target: bytes | None) -> bool:
-    """Return whether a link leads out of the project."""
+    """Return whether a link leads out of the project, or for one above the project still further up."""
     from posixpath import isabs, join, normpath
 
     text = (target or b"/").decode("utf-8", "replace")
-    return isabs(text) or normpath(join(dirname(path), text)).startswith("..")
+    return isabs(text) or normpath(join(dirname(path), text)).split("/").count("..") > path.split("/").count("..")
 
 
 def _has_module(base: TreeSnapshot, path: str) -> bool:
@@ -191,6 +192,11 @@ def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, test
         return False
     before = base.read(change.path)
     return is_harmless(change.path, before, now.read(change.path), tests_text)
+
+
+def _is_allowed(change: FileChange, scope: Scope) -> bool:
+    """Return whether a person allowed a change."""
+    return scope.allows_path(change.path) if change.needs_glob else scope.allows(change.path, change.kind)
 
 
 def _is_covered(change: FileChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:

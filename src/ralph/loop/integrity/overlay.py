@@ -29,14 +29,30 @@ class CopyRefusedError(Exception):
 
 @contextmanager
 def copied_project(directory: Path) -> Iterator[Path]:
-    """Yield a copy of a project that is deleted afterwards; installed packages are linked, not copied."""
+    """Yield a copy of a project that is deleted afterwards; installed packages are linked, not copied.
+
+    The rest of its repository is copied too, as far as it is not too large: gates may use what lies next to it.
+    """
     with tempfile.TemporaryDirectory(prefix="ralph-base-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / "project"  # not the project's name: a path must not tell which run this is
+        top = _top_of(directory)
         try:
-            _copy(directory, copy, [MAX_COPIED_BYTES])
+            try:
+                _copy(top, copy, [MAX_COPIED_BYTES])
+            except CopyRefusedError:
+                if top == directory:
+                    raise
+                shutil.rmtree(copy)
+                top = directory
+                _copy(top, copy, [MAX_COPIED_BYTES])
         except OSError as error:
             raise CopyRefusedError(f"{error.strerror}: {error.filename}") from error
-        yield copy
+        yield copy / directory.relative_to(top)
+
+
+def _top_of(directory: Path) -> Path:
+    """Return the top of the repository that a directory is in, or the directory itself."""
+    return next((one for one in (directory, *directory.parents) if os.path.lexists(one / ".git")), directory)
 
 
 def _copy(source: Path, target: Path, left: list[int]) -> None:

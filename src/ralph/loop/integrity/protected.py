@@ -55,7 +55,8 @@ PATTERNS: dict[ProtectedKind, tuple[str, ...]] = {
         *(".pre-commit-config.yaml", ".husky/**", "lefthook.yml"),
     ),
     ProtectedKind.TEST_CONFIG: (
-        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".coveragerc", "mypy.ini", ".mypy.ini"),
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "mypy.ini"),
+        *(".mypy.ini", "**/*.egg-info/entry_points.txt", "**/*.dist-info/entry_points.txt"),
         *("ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json", "unittest.cfg"),
         *("nose.cfg", ".noserc", "jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*"),
         *("vitest.setup.*", "karma.conf.*", "ava.config.*", ".mocharc*", ".nycrc*", ".c8rc*", ".taprc"),
@@ -144,9 +145,9 @@ def matches_any(path: str, patterns: Iterable[str]) -> bool:
 @lru_cache(32768)
 def default_kind(path: str) -> ProtectedKind | None:
     """Return the kind of a file by the table of default patterns."""
-    if _DATA_DIRECTORIES.search(path):
-        return ProtectedKind.TEST  # an example that tests read, not a file of this project's own build
     name = basename(path)
+    if name not in _FOUND_EVERYWHERE and _DATA_DIRECTORIES.search(path):
+        return ProtectedKind.TEST  # an example that tests read, not a file of this project's own build
     return _EXACT.get(name) or next(
         (kind for kind, names, paths in _COMPILED if names.fullmatch(name) or paths.fullmatch(path)), None
     )
@@ -159,6 +160,8 @@ def _joined(patterns: Iterable[str]) -> re.Pattern[str]:
 _DATA_DIRECTORIES = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/(?:.*/)?(?:fixtures?|data|golden|examples|snapshots)/|(?:^|/)testdata/"
 )
+_FOUND_EVERYWHERE = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})
+"""Files that a test tool also obeys among the data of tests."""
 _EXACT = {name: kind for kind, names in reversed(PATTERNS.items()) for name in names if not re.search(r"[*?\[/]", name)}
 _COMPILED = tuple(
     (

@@ -61,6 +61,7 @@ _PATH = re.compile(r"[\w.@*/-]*[\w*](?:\.[\w*]+)?")
 _TOPICS: tuple[tuple[str, str], ...] = (
     (
         r"\b(?:make|makefile|build|phony) (?:targets?|rules?|file)\b|\btargets?\b.*\bmake\b"
+        r"|\b(?:an?|the) [\w-]+ target\b|\bmake (?:install|clean|lint|dist|format|docs?|release|help)\b"
         r"|\b(?:build system|build flags?|compiler flags?|cmake)\b",
         "Makefile makefile GNUmakefile *.mk CMakeLists.txt justfile meson.build",
     ),
@@ -138,11 +139,20 @@ class Scope:
             return True
         return kind.value in self.kinds or matches_any(path, self.globs) or matches_any(path, self.named)
 
+    def allows_path(self, path: str) -> bool:
+        """Return whether a person allowed a file by glob, whatever becomes of it."""
+        return matches_any(path, self.globs)
+
     def covers(self, path: str, parts: Collection[str]) -> bool:
         """Return whether a person also meant the parts of a file that gates run: all of it, or each by its name."""
-        if not parts or matches_any(path, self.globs) or _WHOLE_FILE.search(self.words):
+        if not parts or matches_any(path, self.globs) or self._means_whole(path):
             return True
         return all(re.search(rf"\b{re.escape(part)}s?\b", self.words, re.IGNORECASE) for part in parts)
+
+    def _means_whole(self, path: str) -> bool:
+        """Return whether a person asked for another version of a file; in "refactor x and add y to z", z is not."""
+        pieces = re.split(r",|\n|\band\b", self.words)
+        return any(_WHOLE_FILE.search(piece) and matches_any(path, _files_of(piece)) for piece in pieces)
 
 
 def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
@@ -159,8 +169,7 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
             allows_tests |= _TESTS.search(clause) is not None
             if _CHANGE.search(clause) and not _PASSING.search(clause):
                 clauses.append(clause)
-                named += _named_files(clause)
-                named += [file for pattern, files in _COMPILED_TOPICS if pattern.search(clause) for file in files]
+                named += _files_of(clause)
                 if _CI.search(clause):
                     kinds.add(ProtectedKind.CI)
     return Scope(
@@ -174,6 +183,12 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
 
 def _clauses(text: str) -> list[str]:
     return [clause for clause in _CLAUSES.split(text) if clause.strip()]
+
+
+def _files_of(clause: str) -> list[str]:
+    """Return the files that a clause names or is about."""
+    topics = [file for pattern, files in _COMPILED_TOPICS if pattern.search(clause) for file in files]
+    return [*_named_files(clause), *topics]
 
 
 def _named_files(clause: str) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from pathlib import Path
-from posixpath import basename, dirname
+from posixpath import basename, dirname, relpath
 
 from ralph.core.errors import WorktreeError
 from ralph.core.git import run_git
@@ -20,7 +20,7 @@ from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, SKIPPED_DIREC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """Size of a protected file up to which its content is kept, in bytes."""
@@ -87,7 +87,8 @@ class DirectorySnapshot(TreeSnapshot):
         self._known = known
         self._kept_bytes = 0
         dependencies: list[str] = []
-        for path, info in _walk(self._root, dependencies):
+        known_folders = {folder for path in known.states for folder in _parents(path)} if known else frozenset()
+        for path, info in _walk(self._root, dependencies, known_folders):
             self._add(path, info, is_kept(path))
         self.dependencies = frozenset(dependencies)
         self._known = None
@@ -121,7 +122,10 @@ class CommitSnapshot(TreeSnapshot):
     """Files of a commit, read from git's objects, which are named by their contents."""
 
     def __init__(self, repository: Path, commit: str, prefix: str = "") -> None:
-        """`prefix` is the path from the top of the repository to the project, with a slash, or empty."""
+        """`prefix` is the path from the top of the repository to the project, with a slash, or empty.
+
+        Files outside of the project are part of what is merged, and gates may find them (`../conftest.py`).
+        """
         super().__init__({})
         self._repository = repository
         listed = run_git(
@@ -139,9 +143,8 @@ class CommitSnapshot(TreeSnapshot):
         for entry in filter(None, listed.stdout.split("\0")):
             meta, _, path = entry.partition("\t")
             mode, _, digest = meta.split(" ")[:3]
-            if path.startswith(prefix):
-                state = FileState(digest=digest, is_link=mode == _LINK_MODE, is_executable=mode == _EXECUTABLE_MODE)
-                self.states[path.removeprefix(prefix)] = state
+            state = FileState(digest=digest, is_link=mode == _LINK_MODE, is_executable=mode == _EXECUTABLE_MODE)
+            self.states[relpath(path, prefix) if prefix else path] = state
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, or the target of a link."""
@@ -161,8 +164,18 @@ class CommitSnapshot(TreeSnapshot):
         return self.hijacks.get(path, frozenset())
 
 
-def _walk(root: str, dependencies: list[str], folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files and links below a directory; directories of installed packages are only noted."""
+def _parents(path: str) -> Iterator[str]:
+    while path := dirname(path):
+        yield path
+
+
+def _walk(
+    root: str, dependencies: list[str], known: Collection[str], folder: str = ""
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files and links below a directory; directories of installed packages are only noted.
+
+    `known` are directories that held files of the project before.
+    """
     try:
         entries = list(os.scandir(f"{root}/{folder}"))
     except OSError:
@@ -172,12 +185,23 @@ def _walk(root: str, dependencies: list[str], folder: str = "") -> Iterator[tupl
         try:
             if not entry.is_dir(follow_symlinks=False):
                 yield path, entry.stat(follow_symlinks=False)
-            elif entry.name in DEPENDENCY_DIRECTORIES or os.path.lexists(f"{root}/{path}/pyvenv.cfg"):
+            elif path not in known and _holds_packages(f"{root}/{path}", entry.name, is_nested=bool(folder)):
                 dependencies.append(path)
             elif entry.name not in SKIPPED_DIRECTORIES:
-                yield from _walk(root, dependencies, f"{path}/")
+                yield from _walk(root, dependencies, known, f"{path}/")
         except OSError:
             continue
+
+
+def _holds_packages(path: str, name: str, *, is_nested: bool) -> bool:
+    """Return whether a directory is one that a package manager made, rather than one that only looks like it."""
+    if name == "node_modules" and is_nested:
+        return os.path.lexists(f"{dirname(path)}/package.json")
+    if name in DEPENDENCY_DIRECTORIES:
+        return True
+    # A package of this name would be imported, whatever else lies in it.
+    is_environment = os.path.lexists(f"{path}/pyvenv.cfg") and os.path.lexists(f"{path}/bin/python")
+    return is_environment and not any(one.name.startswith("__init__.") for one in os.scandir(path))
 
 
 def _read(path: str, is_link: bool) -> bytes | None:

@@ -7,6 +7,7 @@ comparing the parsed files, never by their text alone.
 from __future__ import annotations
 
 import ast
+import configparser
 import json
 import re
 import tomllib
@@ -14,7 +15,7 @@ from posixpath import basename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
 _PLAIN_VERSION = re.compile(r"[\^~<>=!*\s\dxX.|,a-zA-Z+-]{1,60}")
@@ -61,13 +62,18 @@ _FIXTURE_NODES = (
     ast.Assign,
     ast.AnnAssign,
 )
+_RUNNING_FUNCTIONS = frozenset({"exec", "eval", "compile", "__import__", "setattr", "delattr", "globals", "vars"})
 _SOURCE_WORD = re.compile(r"(?:\$\([A-Z_]+\)/)?[\w./-]+\.(?:c|cc|cpp|cxx|h|hpp|o|s|S)|(?:[\w.-]+/)*test_\w+")
-_RULE = re.compile(r"([\w./$()-]+)\s*:(?![=:])\s*(.*)")
+_RULE = re.compile(r"([^\s:=#][^:=#]*?)\s*::?(?!=)\s*(.*)")
+_VARIABLE = re.compile(
+    r"(?:(?:override|export|private)\s+)*(?:define\s+)?([A-Za-z_.][\w.-]*)\s*(?:[+?!]|:{1,3})?=\s*(.*)"
+)
+_PREREQUISITE = re.compile(r"[\w./%-]+|\$[({]\w+[)}]")
 _COMPILE = re.compile(r"\t@?\$[({](?:CC|CXX|AR)[)}]\s[^;|&`<>]*")
 _RUN_TEST = re.compile(r"\t@?\./(?:[\w./-]*/)?test_\w+|\t@?\./\$<|\t@?\./\$\^")
 
 
-_INCOMPARABLE = (ValueError, SyntaxError, RecursionError, TypeError, AttributeError)
+_INCOMPARABLE = (configparser.Error, ValueError, SyntaxError, RecursionError, TypeError, AttributeError)
 """Errors of files whose content is not what their name promises."""
 
 
@@ -83,6 +89,8 @@ def is_harmless(path: str, before: bytes | None, after: bytes | None, text_of_te
         texts = [(content or b"").decode("utf-8") for content in (before, after)]
         if basename(path) == "conftest.py":
             return is_fixture_change(texts[0], texts[1], text_of_tests)
+        if basename(path) == "entry_points.txt":
+            return _is_harmless_entry_points(texts[0], texts[1])
         return compare is not None and before is not None and compare(texts[0], texts[1])
     except _INCOMPARABLE:
         return False
@@ -184,26 +192,51 @@ def _is_harmless_statement(node: ast.stmt, text_of_tests: str, before: str) -> b
     if not isinstance(node, _FIXTURE_NODES):
         return False
     if isinstance(node, ast.Assign | ast.AnnAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        is_plain = len(names) == len(targets) and not any(
-            isinstance(part, ast.Call | ast.Lambda) for part in ast.walk(node) if _is_dangerous_call(part)
-        )
-        return is_plain and not any(name.startswith(("pytest_", "collect_ignore")) for name in names)
-    if _is_import(node):
-        return True
+        return _is_plain_assignment(node)
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return not any(_is_hook(one.asname or one.name) for one in node.names)
+    if isinstance(node, ast.ClassDef) and not all(map(_is_plain_member, node.body)):
+        return False
     name = getattr(node, "name", "")
     is_used = re.search(rf"\b{re.escape(name)}\b", f"{text_of_tests}\n{before}") is not None
     source = ast.unparse(node)
-    return not (
-        name.startswith("pytest_")
-        or is_used
-        or re.search(r"\bautouse\b|\bpytest\.(?:skip|exit|xfail)\b|_exit\b", source)
-    )
+    return not (_is_hook(name) or is_used or re.search(r"\bautouse\b|\bpytest\.(?:skip|exit|xfail)\b|_exit\b", source))
+
+
+def _is_hook(name: str) -> bool:
+    """Return whether pytest finds a name in a conftest.py by itself; a star stands for every name."""
+    return name == "*" or name.startswith(("pytest_", "collect_ignore"))
+
+
+def _is_plain_assignment(node: ast.Assign | ast.AnnAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    is_plain = len(names) == len(targets) and not any(map(_is_dangerous_call, ast.walk(node)))
+    return is_plain and not any(map(_is_hook, names))
+
+
+def _is_plain_member(node: ast.stmt) -> bool:
+    """Return whether a statement in the body of a class only defines something."""
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        return _is_plain_assignment(node)
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Pass)
 
 
 def _is_dangerous_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Lambda) or (isinstance(node, ast.Call) and not isinstance(node.func, ast.Name))
+    if isinstance(node, ast.Call):
+        return not isinstance(node.func, ast.Name) or node.func.id in _RUNNING_FUNCTIONS
+    return isinstance(node, ast.Lambda)
+
+
+def _is_harmless_entry_points(before: str, after: str) -> bool:
+    """Return whether the metadata of a package only adds commands, rather than plugins of a test tool."""
+    parsers = [configparser.ConfigParser(delimiters=("=",), strict=False, interpolation=None) for _ in range(2)]
+    for parser, text in zip(parsers, (before, after), strict=True):
+        parser.read_string(text)
+    old, new = ({name: dict(parser[name]) for name in parser.sections()} for parser in parsers)
+    return all(name in ("console_scripts", "gui_scripts") for name, _, _ in _changed_keys(old, new))
 
 
 # --- Rust, Go, make, git -------------------------------------------------------------
@@ -241,7 +274,9 @@ def _is_harmless_makefile(before: str, after: str) -> bool:
     import difflib
 
     old, new = before.splitlines(), after.splitlines()
-    targets = {found.group(1) for line in old if (found := _RULE.match(line))}
+    known = {word for line in old for word in re.split(r"[\s:=]+", line)}
+    if _first_target(old) != _first_target(new):
+        return False
     added_rule = ""
     for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -251,7 +286,7 @@ def _is_harmless_makefile(before: str, after: str) -> bool:
             if was is not None and _adds_words(was, line):
                 continue
             rule = _RULE.match(line)
-            if was is None and rule and rule.group(1) not in targets and not line.startswith((".", "%")):
+            if was is None and rule and _is_new_rule(rule.group(1), rule.group(2), known):
                 added_rule = rule.group(1)
             elif (was is None and line.strip() and not _is_new_recipe(line, added_rule)) or was is not None:
                 return False
@@ -260,8 +295,22 @@ def _is_harmless_makefile(before: str, after: str) -> bool:
     return True
 
 
+def _first_target(lines: Sequence[str]) -> str:
+    """Return the target that make builds if none is named."""
+    found = (_RULE.match(line) for line in lines if not line.startswith(("\t", ".")) and not _VARIABLE.match(line))
+    return next((rule.group(1).split()[0] for rule in found if rule and "%" not in rule.group(1)), "")
+
+
+def _is_new_rule(target: str, prerequisites: str, known: Collection[str]) -> bool:
+    """Return whether a rule makes something that nothing else in the file mentions, from plain files."""
+    is_plain = re.fullmatch(r"[\w/-][\w./-]*", target) is not None
+    return is_plain and target not in known and all(map(_PREREQUISITE.fullmatch, prerequisites.split()))
+
+
 def _adds_words(before: str, after: str) -> bool:
     old, new = before.split(), after.split()
+    if (found := _VARIABLE.match(before)) and not any(map(_SOURCE_WORD.fullmatch, found.group(2).split())):
+        return False  # not a list of sources: its first word may be a program
     rest = list(new)
     for word in old:
         if word not in rest:
@@ -311,11 +360,13 @@ def redefined_parts(path: str, before: bytes | None, after: bytes | None) -> fro
     except _INCOMPARABLE:
         return frozenset({"syntax"})
     changed = {name for name, value in old.items() if new.get(name) != value}
-    return frozenset(changed | {name for name in new.keys() - old.keys() if _REDEFINING.fullmatch(name)})
+    used = {*re.findall(r"\$[({]([\w.-]+)[)}]", before.decode("utf-8", "replace"))}
+    added = new.keys() - old.keys()
+    return frozenset(changed | (added & used) | {name for name in added if _REDEFINING.fullmatch(name)})
 
 
 _REDEFINING = re.compile(
-    r"(?:pre|post)\w*|SHELL|\.SHELLFLAGS|MAKEFLAGS|\.IGNORE|\.ONESHELL|include|pytest|jest|mocha|ava"
+    r"(?:pre|post)\w*|SHELL|\.[A-Z_]+|MAKEFLAGS|MAKEFILES|VPATH|GNUMAKEFLAGS|include|eval|pytest|jest|mocha|ava"
 )
 """Parts that change what runs although they are new."""
 
@@ -333,19 +384,26 @@ def _pyproject_parts(text: str) -> dict[str, object]:
 
 
 def _makefile_parts(text: str) -> dict[str, object]:
-    parts: dict[str, object] = {}
-    target = ""
+    parts: dict[str, object] = {"default goal": _first_target(text.splitlines())}
+    targets: list[str] = []
+
+    def append(name: str, value: str) -> None:
+        parts[name] = f"{parts.get(name, '')}{value}\n"
+
     for line in text.splitlines():
-        if found := re.match(r"([A-Za-z_.]+)\s*[:+?]?=\s*(.*)", line):
-            parts[found.group(1)] = f"{parts.get(found.group(1), '')}{found.group(2)}"
-        elif found := re.match(r"-?(include)\s+(.*)", line):
-            parts["include"] = f"{parts.get('include', '')} {found.group(2)}"
+        if re.search(r"\$[({](?:eval|shell|file|guile)\b", line) and not line.startswith("\t"):
+            append("eval", line)
+        if line.startswith("\t"):
+            for target in targets:
+                append(target, line)
+        elif found := _VARIABLE.match(line):
+            append(found.group(1), found.group(2))
+        elif found := re.match(r"[-s]?include\s+(.*)", line):
+            append("include", found.group(1))
         elif found := _RULE.match(line):
-            target = found.group(1)
-            if target != ".PHONY":
-                parts[target] = f"{parts.get(target, '')}{found.group(2)}\n"
-        elif line.startswith("\t") and target:
-            parts[target] = f"{parts.get(target, '')}{line}\n"
+            targets = [name for name in found.group(1).split() if name != ".PHONY"]
+            for target in targets:
+                append(target, found.group(2))
     return parts
 
 
