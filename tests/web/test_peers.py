@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ralph.core.actor import UNKNOWN_SESSION
+from ralph.core.actor import UNKNOWN_CLIENT
 from ralph.core.ancestry import LoopSession, enclosing_sessions
+from ralph.core.errors import UsageError
 from ralph.web import peers
 from ralph.web.peers import peer_agent
 
@@ -57,7 +58,54 @@ def test_a_socket_that_nobody_holds_is_an_agents(connection: Connection, monkeyp
     monkeypatch.setattr(peers, "find_session_processes", lambda: [1])
     monkeypatch.setattr(peers, "_holds", lambda pid, inode: False)
 
-    assert agent(connection[1]) == UNKNOWN_SESSION
+    assert agent(connection[1]) == UNKNOWN_CLIENT
+
+
+def test_a_socket_that_may_be_in_an_unreadable_process_is_an_agents(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [1])
+    monkeypatch.setattr(peers, "_holds", lambda pid, inode: False if pid == 1 else None)
+
+    found = agent(connection[1])
+
+    assert found == UNKNOWN_CLIENT
+    with pytest.raises(UsageError, match="retry when the run has ended"):
+        UNKNOWN_CLIENT.require("task.done")
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_an_ipv6_socket_with_another_address_of_this_machine_is_found(
+    monkeypatch: pytest.MonkeyPatch, is_inside: bool
+) -> None:
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [os.getpid() if is_inside else 1])
+    monkeypatch.setattr(peers, "sessions_of", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
+    monkeypatch.setattr(peers, "_holds", lambda pid, inode: pid == os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
+        client.bind((f"::ffff:{own_address()}", 0))
+        client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
+        with listening.accept()[0] as server:
+            found = agent(server)
+
+    assert getattr(found, "session", None) == ("s-1" if is_inside else None)
+
+
+def own_address() -> str:
+    """Return an address of this machine, not a loopback one if there is another."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return "127.0.0.2"
+        return str(probe.getsockname()[0])
+
+
+def test_a_client_without_a_socket_is_an_agent_if_no_other_machine_could_be_it() -> None:
+    own = own_address()
+
+    assert peer_agent("/nowhere", ("192.0.2.7", 5000), ("127.0.0.1", 8420)) == UNKNOWN_CLIENT
+    assert peer_agent("/nowhere", (own, 1), (own, 8420)) == UNKNOWN_CLIENT
+    assert peer_agent("/nowhere", (f"::ffff:{own}", 1), ("192.0.2.1", 8420)) == UNKNOWN_CLIENT
 
 
 def test_a_client_that_has_gone_is_an_agent(connection: Connection) -> None:
@@ -65,7 +113,7 @@ def test_a_client_that_has_gone_is_an_agent(connection: Connection) -> None:
     addresses = server.getpeername()[:2], server.getsockname()[:2]
 
     client.close()
-    assert peer_agent("/nowhere", *addresses) == UNKNOWN_SESSION
+    assert peer_agent("/nowhere", *addresses) == UNKNOWN_CLIENT
 
 
 def test_a_client_that_has_reset_its_connection_is_an_agent(connection: Connection) -> None:
@@ -74,7 +122,7 @@ def test_a_client_that_has_reset_its_connection_is_an_agent(connection: Connecti
 
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    assert peer_agent("/nowhere", *addresses) == UNKNOWN_SESSION
+    assert peer_agent("/nowhere", *addresses) == UNKNOWN_CLIENT
 
 
 def test_another_machine_is_no_agent() -> None:

@@ -30,6 +30,8 @@ class Actor:
     task_id: str | None = None
     run_id: str | None = None
     attempt: int | None = None
+    doubt: str = ""
+    """Why this could be a person after all, and what to do then; ends refusals."""
 
     @property
     def is_agent(self) -> bool:
@@ -73,6 +75,14 @@ AGENT = Actor(kind="agent")
 
 UNKNOWN_SESSION = Actor(kind="agent", session="unknown")
 """An agent in a session that cannot be told, such as one whose guard was killed."""
+
+UNKNOWN_CLIENT = Actor(
+    kind="agent",
+    session="unknown",
+    doubt=" The server cannot tell the process that sent this from an agent's: retry when the run has ended, or use the"
+    " command line.",
+)
+"""A client of the server that may be an agent, such as one whose process cannot be found while a session runs."""
 
 
 def current_actor(actor: Actor = PERSON, root: str = "", find_file: Callable[[], str] = str) -> Actor:

@@ -121,4 +121,5 @@ def check_agent(actor: Actor, name: str) -> None:
     """Raise `UsageError` unless an agent may do an operation."""
     operation = OPERATIONS[name]
     if not (operation.in_session if actor.is_loop_session else operation.outside):
-        raise UsageError(f"Agents cannot {operation.action}{operation.instead}", code="person-required")
+        message = f"Agents cannot {operation.action}{operation.instead}{actor.doubt}"
+        raise UsageError(message, code="person-required")

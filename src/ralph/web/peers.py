@@ -7,7 +7,7 @@ import socket
 import struct
 from ipaddress import ip_address
 
-from ralph.core.actor import UNKNOWN_SESSION
+from ralph.core.actor import UNKNOWN_CLIENT
 from ralph.core.ancestry import IS_LINUX, find_session_processes, sessions_of
 from ralph.core.records import record
 from ralph.workspace import agent_at
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
 
     Address = tuple[str, int]
+
+MAPPED = "::ffff:"
+"""Prefix of an IPv4 address in an IPv6 socket."""
 
 
 @record
@@ -31,15 +34,17 @@ class PeerSocket:
 def peer_agent(root: str, client: Address, server: Address) -> Actor | None:
     """Return the agent that sent a request for a project; None if it came from anywhere else.
 
-    A client that has closed its connection could be an agent whose session has just ended, so it counts as one.
+    A client that has closed its connection could be an agent whose session has just ended, so it counts as one. While a
+    session runs, so does a client of this user whose process cannot be found.
     """
     if not IS_LINUX:
         return None
+    client, server = _unmapped(client), _unmapped(server)
     peer = _find_socket(client, server)
     if peer is None:
-        return UNKNOWN_SESSION if ip_address(client[0]).is_loopback else None
+        return UNKNOWN_CLIENT if _is_local(client, server) else None
     if not peer.inode:
-        return UNKNOWN_SESSION
+        return UNKNOWN_CLIENT
     inside = find_session_processes()
     if not inside or peer.user not in (os.geteuid(), os.getuid()):
         return None
@@ -47,15 +52,22 @@ def peer_agent(root: str, client: Address, server: Address) -> Actor | None:
         if _holds(pid, peer.inode) is not False:
             return agent_at(root, sessions_of(pid))
     outside = [_holds(int(name), peer.inode) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    # A socket that nobody holds is on its way between two processes. An unreadable process may be that of a tunnel.
-    return None if any(held is not False for held in outside) else UNKNOWN_SESSION
+    # A socket that nobody holds is on its way between two processes, or in one that hides what it holds.
+    return None if any(outside) else UNKNOWN_CLIENT
 
 
 def _find_socket(client: Address, server: Address) -> PeerSocket | None:
     """Return the client's end of a connection, or None if it is not on this machine."""
+    tables = {"tcp6": (client, server)}
+    if ":" not in client[0]:
+        tables = {"tcp": (client, server), "tcp6": (_mapped(client), _mapped(server))}
+    return next(filter(None, (_find_row(table, *ends) for table, ends in tables.items())), None)
+
+
+def _find_row(table: str, client: Address, server: Address) -> PeerSocket | None:
     wanted = f"{_hex(client)} {_hex(server)} ".encode()
     try:
-        with open(f"/proc/net/tcp{'6' if ':' in client[0] else ''}", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/net/{table}", "rb") as file:  # noqa: PTH123
             for line in file:
                 if wanted in line:
                     fields = line.split()
@@ -65,10 +77,34 @@ def _find_socket(client: Address, server: Address) -> PeerSocket | None:
     return None
 
 
+def _mapped(address: Address) -> Address:
+    """Return an IPv4 address as an IPv6 socket has it."""
+    return f"{MAPPED}{address[0]}", address[1]
+
+
+def _unmapped(address: Address) -> Address:
+    return address[0].lower().removeprefix(MAPPED), address[1]
+
+
+def _is_local(client: Address, server: Address) -> bool:
+    """Return whether a client is on this machine: its address is, or no other machine reaches the server's."""
+    if ip_address(server[0]).is_loopback or client[0] == server[0]:
+        return True
+    with socket.socket(_family(client)) as probe:
+        try:
+            probe.bind((client[0], 0))
+        except OSError:
+            return False
+    return True
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
 def _hex(address: Address) -> str:
     """Return an address as in /proc/net/tcp: words in the byte order of this machine."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    packed = socket.inet_pton(family, address[0])
+    packed = socket.inet_pton(_family(address), address[0])
     words = struct.unpack(f"={len(packed) // 4}I", packed)
     return f"{''.join(f'{word:08X}' for word in words)}:{address[1]:04X}"
 
