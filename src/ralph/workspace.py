@@ -271,6 +271,7 @@ def _choose_location(
 def with_known_password(url: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return a URL with the password from RALPH_STORE, if that is the same database."""
     variable = environment.get(STORE_VARIABLE, "").strip()
+    check_store_url(variable, STORE_VARIABLE)
     return variable if variable and strip_password(variable) == strip_password(url) else url
 
 

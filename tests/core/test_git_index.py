@@ -13,7 +13,7 @@ from ralph.core.git_index import tracked_files
 from tests.trusting import git
 
 pytestmark = pytest.mark.storeless
-FORMS = {
+FORMS: dict[str, list[tuple[str, ...]]] = {
     "plain": [],
     "extended flags": [("add", "-N", "later")],
     "prefix compression": [("update-index", "--index-version", "4")],

@@ -28,6 +28,7 @@ from ralph.core.settings import (
     PromptConfig,
     StoreConfig,
 )
+from ralph.core.store_url import is_ambiguous
 from ralph.core.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -379,17 +380,23 @@ def _apply_store_variable(
         if store.get("project") or store.get("url"):
             store["url"] = url
             overridden.add("store.url")
-    check_store_url(store.get("url", ""))
+    for key in ("url", "direct_url"):
+        check_store_url(store.get(key, ""), f"store.{key}")
 
 
-def check_store_url(url: str) -> None:
-    """Raise `ConfigError` unless the URL is empty, a supported database URL or a path."""
+def check_store_url(url: str, name: str = "store.url") -> None:
+    """Raise `ConfigError` unless the URL is empty, a supported database URL that reads in one way only, or a path."""
     scheme, colon, rest = url.partition(":")
     has_slashes = rest.startswith("//")
     if colon and has_slashes != (scheme in ("postgresql", "postgres", "sqlite")):
         # Only the scheme is shown, because the rest may contain a password.
         shown = f"{one_line(clean(scheme))}:{'//' if has_slashes else ''}…"
-        raise ConfigError(f"store.url must be like postgresql://user@host/database or a file path, not {shown}.")
+        raise ConfigError(f"{name} must be like postgresql://user@host/database or a file path, not {shown}.")
+    if is_ambiguous(url):
+        raise ConfigError(
+            f"{name} can be read in several ways. Write it like postgresql://user@host:5432/database, with %40 for an @"
+            " in a name or password, %2F for a /, %20 for a space, and names of parameters without %."
+        )
 
 
 def read_working_copy(directory: Path | str) -> tuple[str, str, str]:
