@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
 from pathlib import Path
+from posixpath import basename, splitext
 from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
@@ -18,6 +20,8 @@ from ralph.loop.integrity.judge import (
     change_digest,
     compare,
     describe,
+    digest_of,
+    is_code,
     protection_for,
     render_diff,
 )
@@ -28,7 +32,7 @@ from ralph.loop.integrity.overlay import (
     restore_files,
     write_new_tests,
 )
-from ralph.loop.integrity.protected import Protection, is_script
+from ralph.loop.integrity.protected import ProtectedKind, Protection, is_script
 from ralph.loop.integrity.scope import Scope, scope_of
 from ralph.loop.integrity.snapshot import DirectorySnapshot
 
@@ -42,7 +46,9 @@ if TYPE_CHECKING:
     RunGates = Callable[[Path], VerificationResult]
 
 MAX_SECONDS_FOR_NEW_TESTS = 10.0
-"""Duration of the gates up to which new tests are also run on the base, in seconds."""
+"""Duration of the gates up to which they also run without new tests, and new tests on the base, in seconds."""
+_COVERAGE = re.compile(r"fail[-_]under|coverageThreshold|check-coverage|thresholds?\b")
+_COVERAGE_FILES = ("pyproject.toml", "setup.cfg", "tox.ini", ".coveragerc", "pytest.ini", "package.json", "Makefile")
 
 
 class InstalledPackages:
@@ -154,6 +160,8 @@ class IntegrityCheck:
         self._installed = installed
         self._approved = approved
         self._unapproved = unapproved
+        self._gates = tuple(gates)
+        self._created_at = time.monotonic()
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
     def judge(self, states: Sequence[TreeSnapshot], run_gates: RunGates) -> tuple[IntegrityResult, tuple[str, ...]]:
@@ -171,13 +179,46 @@ class IntegrityCheck:
             return self._held(reason, own, now), accepted
         left_behind = [one for one in report.for_person if one not in own]
         repeated = (*report.tests, *left_behind)
+        additions = self._removable(report, now)
         notes = [f"within the task's scope: {describe(report.allowed)}"] if report.allowed else []
-        if repeated:
-            problem = self._run_with_base(repeated, report.new_tests, run_gates)
+        if repeated or additions:
+            restored = (*repeated, *additions)
+            problem = self._run_with_base(restored, report.new_tests, run_gates)
             if problem:
-                return self._held(f"{problem}: {describe(repeated)}", repeated, now), accepted
-            notes.append(f"the gates also pass with the base version of {describe(repeated)}")
-        return IntegrityResult(notes=tuple(notes)), accepted
+                return self._held(f"{problem}: {describe(restored)}", restored, now), accepted
+            notes.append(f"the gates also pass with the base version of {describe(restored)}")
+        return IntegrityResult(notes=tuple(notes)), (*accepted, *report.new_tests)
+
+    def _removable(self, report: ChangeReport, now: TreeSnapshot) -> list[FileChange]:
+        """Return new tests and fixtures without which the gates must pass too: they may change what others test.
+
+        Kept are those that the build files or the gates name, and all if that would take long, if nothing else is left
+        to test, or if the gates count what is tested.
+        """
+        seconds = time.monotonic() - self._created_at
+        others = [path for path in self._base.states if self._is_test_code(path) and path in now.states]
+        changed = [one for one in report.allowed if one.kind is ProtectedKind.BUILD]
+        texts = [*self._gates, *(_text(now, one.path) for one in changed)]
+        if not others or seconds > MAX_SECONDS_FOR_NEW_TESTS or self._counts_coverage():
+            return []
+        tests = [
+            FileChange(path=path, kind=ProtectedKind.TEST, what="added", digest=digest_of(now.states[path]))
+            for path in report.new_tests
+            if path in now.states and not any(splitext(basename(path))[0] in text for text in texts)
+        ]
+        fixtures = [one for one in report.allowed if basename(one.path) == "conftest.py"]
+        return [
+            one
+            for one in (*tests, *fixtures)
+            if not self._is_approved(one) and not self._scope.allows(one.path, one.kind)
+        ]
+
+    def _is_test_code(self, path: str) -> bool:
+        return self.protection.kind_of(path) is ProtectedKind.TEST and is_code(path) and "__init__" not in path
+
+    def _counts_coverage(self) -> bool:
+        texts = (_text(self._base, name) for name in _COVERAGE_FILES if name in self._base.states)
+        return any(_COVERAGE.search(text) for text in (*self._gates, *texts))
 
     def unfinished(self, now: TreeSnapshot) -> IntegrityResult | None:
         """Return what unfinished work changed that needs a person, so that a later run does not start from it."""
@@ -263,6 +304,10 @@ def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
         new_tests=tuple(dict.fromkeys(path for report in reports for path in report.new_tests)),
         allowed=joined("allowed"),
     )
+
+
+def _text(tree: TreeSnapshot, path: str) -> str:
+    return (tree.read(path) or b"").decode("utf-8", "replace")
 
 
 def _mark(change: FileChange) -> str:

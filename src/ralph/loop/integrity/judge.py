@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from ralph.loop.integrity.scope import Scope
-    from ralph.loop.integrity.snapshot import TreeSnapshot
+    from ralph.loop.integrity.snapshot import FileState, TreeSnapshot
 
 MAX_DIFF_CHARACTERS = 20_000
 """Maximum length of a stored diff, in characters."""
@@ -103,7 +103,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     new_tests = [
         path
         for path in now.states.keys() - base.states.keys()
-        if protection.kind_of(path) is ProtectedKind.TEST and path.endswith(_CODE_SUFFIXES)
+        if protection.kind_of(path) is ProtectedKind.TEST and is_code(path)
     ]
     return ChangeReport(
         for_person=tuple(sorted(for_person, key=lambda one: one.path)),
@@ -121,7 +121,7 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
         if before == after:
             continue
         kind = protection.kind_of(path)
-        digest = after.digest + ("x" if after.is_executable else "") if after else "deleted"
+        digest = digest_of(after)
         if after and after.is_link and _escapes(path, now.read(path)):
             what = "a link that leaves the project"
             yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, needs_glob=True)
@@ -140,6 +140,16 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
         if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
             what = "; ".join(sorted(found))
             yield FileChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, needs_glob=True)
+
+
+def digest_of(state: FileState | None) -> str:
+    """Return what a person approves of a file: its content, and whether it is a program."""
+    return state.digest + ("x" if state.is_executable else "") if state else "deleted"
+
+
+def is_code(path: str) -> bool:
+    """Return whether a file is source code, by its name."""
+    return path.endswith(_CODE_SUFFIXES)
 
 
 def _what(before: object, after: object) -> str:
