@@ -51,6 +51,30 @@ def test_scripts_that_a_gate_runs_are_found_through_each_other() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gate", "files", "found"),
+    [
+        ("make t", {"Makefile": b"t:\n\t@python qa/run.py\n", "qa/run.py": b"import unittest\n"}, {"qa/run.py"}),
+        ("make t", {"Makefile": b"-include local.conf\nt:\n\ttrue\n"}, {"local.conf"}),
+        (
+            "npm test",
+            {"package.json": b'{"scripts": {"test": "node scripts/run.js"}}', "scripts/run.js": b""},
+            {"scripts/run.js"},
+        ),
+        ("python -m quality", {"quality/__main__.py": b"import unittest\n"}, {"quality/__main__.py"}),
+        ("cd qa && python run.py", {"qa/run.py": b"import subprocess\n"}, {"qa/run.py"}),
+        ("bash -c 'sh qa/one.sh'", {"qa/one.sh": b"make test\n"}, {"qa/one.sh"}),
+        ("pytest -c etc_pytest.cfg -p plug", {"etc_pytest.cfg": b"", "plug.py": b""}, {"etc_pytest.cfg", "plug.py"}),
+        ("python app.py --version", {"app.py": b"print(1)\n"}, set()),
+        ("mypy calc.py", {"calc.py": b"assert True\n", "Makefile": b"t:\n\tsh x.sh\n", "x.sh": b""}, set()),
+    ],
+)
+def test_what_a_gate_runs_is_found_behind_build_files_and_options(
+    gate: str, files: dict[str, bytes], found: set[str]
+) -> None:
+    assert gate_scripts([gate], files) == found
+
+
+@pytest.mark.parametrize(
     ("path", "hides"),
     [
         ("unittest.py", True),
