@@ -103,6 +103,11 @@ def test_a_new_module_must_not_hide_another(path: str, hides: bool) -> None:
         ("Add a parser. All tests must pass.", "tests/test_parser.py", ProtectedKind.TEST, False),
         ("Update the parser so that package.json is read", "package.json", ProtectedKind.BUILD, False),
         ("Add tests for the parser", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Rename mul to multiply everywhere, also in tests", "tests/test_mul.py", ProtectedKind.TEST, True),
+        ("Rename calc to arith, including the imports in the tests", "tests/test_a.py", ProtectedKind.TEST, True),
+        ("Fix bin/clamp: it must print 5", "bin/clamp", ProtectedKind.GATE, True),
+        ("Fix clamp", "check.sh", ProtectedKind.GATE, False),
+        ("Fix tests/test_parser.py", "tests/test_parser.py", ProtectedKind.TEST, False),
     ],
 )
 def test_words_allow_what_they_ask_for(text: str, path: str, kind: ProtectedKind, allowed: bool) -> None:
@@ -204,6 +209,14 @@ def test_a_change_that_cannot_matter_is_told_by_its_structure(
         ("a.js", "process.exit(1);\n", False),
         ("a.h", "#define assert(x) (void)0\n", True),
         ("a.sh", "trap 'exit 0' EXIT\n", True),
+        ("a.sh", "trap 'exit 0' TERM EXIT\n", True),
+        ("a.sh", 'trap "exit 0" TERM INT\n', False),
+        ("a.h", "#define EXPECTED 5\n", False),
+        ("a.h", "#define EXPECT_EQ(a, b)\n", True),
+        ("a.py", "class C: pass\n\nSession.timeout = 5\n", False),
+        ("a.py", "Session.runtestloop = None\n", True),
+        ("a.py", "for one in sys.meta_path:\n    print(one)\n", False),
+        ("a.py", "sys.meta_path.insert(0, Fake())\n", True),
         ("a.sh", "trap 'rm -f tmp' EXIT\nexit 0\n", False),
     ],
 )
