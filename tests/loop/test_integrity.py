@@ -306,3 +306,15 @@ def test_the_tests_of_a_done_task_count_for_the_next(checked: Trial) -> None:
 
     assert checked.status(first) is TaskStatus.DONE
     assert checked.status(second) is TaskStatus.BLOCKED
+
+
+def test_a_program_that_runs_the_tests_is_part_of_the_gate(checked: Trial) -> None:
+    calc(checked)
+    (checked.root / "run_tests.py").rename(checked.root / "all.py")
+    (checked.root / "all.py").write_text(f"import subprocess\n{(checked.root / 'all.py').read_text()}")
+    checked.settings(f'[execution]\ngates = ["PYTHONPATH=. {sys.executable} all.py"]\n\n[memories]\nmeaning = false\n')
+    task = checked.project.tasks.add("Do it")
+
+    go(checked, "echo pass > all.py")
+
+    assert checked.status(task) is TaskStatus.BLOCKED

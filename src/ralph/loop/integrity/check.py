@@ -7,6 +7,7 @@ import re
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from posixpath import basename, splitext
 from typing import TYPE_CHECKING
@@ -32,12 +33,12 @@ from ralph.loop.integrity.overlay import (
     restore_files,
     write_new_tests,
 )
-from ralph.loop.integrity.protected import ProtectedKind, Protection, is_script
+from ralph.loop.integrity.protected import MAX_SCRIPT_BYTES, RECIPES, ProtectedKind, Protection, is_script
 from ralph.loop.integrity.scope import Scope, scope_of
 from ralph.loop.integrity.snapshot import DirectorySnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.integrity.snapshot import TreeSnapshot
@@ -83,6 +84,7 @@ class RunBase:
         self._latest: DirectorySnapshot | None = None
         self._started: dict[str, DirectorySnapshot] = {}
         self._named = Protection(protect=self.protect)
+        self._recipes = "\n".join((*self.gates, *_recipe_texts(root)))
 
     def begin(self, task_id: str) -> None:
         """Record the state before the first session of a task in this run."""
@@ -126,7 +128,16 @@ class RunBase:
         return taken
 
     def _is_kept(self, path: str) -> bool:
-        return self._named.kind_of(path) is not None or is_script(path, is_executed=True)
+        if self._named.kind_of(path) is not None or is_script(path, is_executed=True):
+            return True
+        name = basename(path)  # a program that a gate may run
+        return is_code(path) and (name == "__main__.py" or splitext(name)[0] in self._recipes)
+
+
+def _recipe_texts(root: Path) -> Iterator[str]:
+    for name in RECIPES:
+        with suppress(OSError):
+            yield (root / name).read_text(encoding="utf-8", errors="replace")[:MAX_SCRIPT_BYTES]
 
 
 def task_scope(store: Store, task: Task) -> Scope:

@@ -15,6 +15,7 @@ MAX_SCANNED_BYTES = 256 * 1024
 _TOOLS = r"(?:unittest|pytest|_pytest|doctest|builtins|__builtins__)"
 _MODULES = "|".join(sorted(map(re.escape, STANDARD_MODULES | TEST_TOOLS)))
 _PYTHON = {
+    "ends whatever loads it": r"^(?:sys\.)?exit\(\s*0?\s*\)|^os\.exec\w+\(",
     "leaves the process with status 0": r"\bos\._exit\(\s*(?:0\s*)?\)|\b_exit\(\s*0\s*\)|\bos\.kill\(\s*os\.getpid\(\)",
     "replaces a test tool": (
         rf"\b{_TOOLS}(?:\.\w+)+[ \t]*=[^=]|\bsetattr\(\s*{_TOOLS}\b"
@@ -33,6 +34,7 @@ _PYTHON = {
     "ends the test run": r"\bpytest\.exit\(|\bsession\.exitstatus\s*=|\bexitstatus\s*=\s*0",
 }
 _JAVASCRIPT = {
+    "ends whatever loads it": r"^process\.exit\(\s*0?\s*\)",
     "replaces the exit of the process": (
         r"\bprocess\.(?:exit|reallyExit|abort|kill)\s*=[^=]|\bprocess\.reallyExit\("
         r"|\bprocess\.(?:on|once|prependListener)\(\s*['\"](?:exit|beforeExit)['\"][\s\S]{0,200}?(?:exitCode|exit\()"
@@ -81,7 +83,7 @@ _TRIGGERS: dict[str, tuple[bytes, ...]] = {
     for suffixes, words in (
         (
             ".py",
-            "_exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
+            "exit( exec _exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
             " unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner. TestProgram. Session."
             " Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest setattr(_pytest pytest.Item"
             " pytest.Function",

@@ -239,18 +239,18 @@ def gate_scripts(gates: Sequence[str], files: Mapping[str, bytes | None]) -> fro
     """Return the scripts that gates run; `files` are those of the base, with their contents if they are small."""
     found: set[str] = set()
     pending = [(gate, "") for gate in gates]
-    build_files = [name for name in _RECIPES if name in files]
+    build_files = [name for name in RECIPES if name in files]
     while pending:
         text, folder = pending.pop()
         named = {path for path in _named_scripts(text, folder, files) if path not in found}
         found |= named
-        read = [*named, *(name for name in build_files if _RECIPES[name].search(text))]
+        read = [*named, *(name for name in build_files if RECIPES[name].search(text))]
         build_files = [name for name in build_files if name not in read]
         pending += [(small, dirname(path)) for path in read if (small := _small_text(files.get(path)))]
     return frozenset(found)
 
 
-_RECIPES = {
+RECIPES = {
     **dict.fromkeys(("Makefile", "makefile", "GNUmakefile"), re.compile(r"\bg?make\b")),
     "package.json": re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"),
     **dict.fromkeys(("justfile", "Justfile", ".justfile"), re.compile(r"\bjust\b")),
