@@ -35,6 +35,7 @@ pytestmark = pytest.mark.storeless
         ("fast.egg-info/entry_points.txt", ProtectedKind.TEST_CONFIG),
         (".ralph.toml", ProtectedKind.SETTINGS),
         ("lib/sitecustomize.py", ProtectedKind.INTERPRETER),
+        ("src/assert.h", ProtectedKind.INTERPRETER),
         ("src/parser.py", None),
         ("README.md", None),
         ("latest/report.md", None),

@@ -68,6 +68,15 @@ PATTERNS: dict[ProtectedKind, tuple[str, ...]] = {
     ),
     ProtectedKind.INTERPRETER: (
         *("sitecustomize.py", "usercustomize.py", "*.pth", "*.egg-link", "pyvenv.cfg", "python*._pth"),
+        *(
+            "assert.h",
+            "stdlib.h",
+            "stdio.h",
+            "string.h",
+            "setjmp.h",
+            "signal.h",
+            "unistd.h",
+        ),  # hide those of the system
         *(".bashrc", ".bash_env", ".profile", ".inputrc", ".gdbinit", ".irbrc"),
     ),
     ProtectedKind.GIT: (".gitattributes", ".gitmodules"),
