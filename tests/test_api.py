@@ -105,6 +105,7 @@ def test_open_works_without_a_with_block(directory: Path) -> None:
         assert project.memory.get(added.memory.id) == added.memory
 
 
+@pytest.mark.once
 def test_open_acts_for_whoever_the_process_was_started_for(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ralph.open() as project:
         assert not project.actor.is_agent

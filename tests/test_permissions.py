@@ -64,7 +64,7 @@ READS = {
     "WebServer": "run stop",
     "ralph.maintenance": "check_project count_backups find_project is_on_server list_backups preview_restore show_store"
     " verify_backups",
-    "ralph.trust": "count_file_memories review_trust",
+    "ralph.trust": "review_trust",
     "ralph.workspace": "actor_at actor_for_file agent_at find_root is_project open_own_store"
     " open_project_store own_file refuse_tracked store_url untrusted_store with_known_password",
     "ralph.integrations.setup": "check_inside_project originals_for plan_removal plan_setup plugin_directory"

@@ -324,3 +324,51 @@ def test_a_failure_inside_of_a_pipe_fails_the_gate(trial: Trial, gate: str, pass
     trial.ralph("run", "--max-iterations", "1", "--gate", gate, "--", "sh", "agent.sh")
 
     assert (trial.status(task) is TaskStatus.DONE) is passes
+
+
+def calc(trial: Trial) -> None:
+    """Give a project whose gate loads every test into one process."""
+    (trial.root / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (trial.root / "tests/test_add.py").write_text("import calc\nassert calc.add(2, 3) == 5\n")
+    (trial.root / "run_tests.py").write_text(
+        "import glob, runpy\n[runpy.run_path(path) for path in sorted(glob.glob('tests/test_*.py'))]\n"
+    )
+    trial.settings(
+        f'[execution]\ngates = ["PYTHONPATH=. {sys.executable} run_tests.py"]\n\n[memories]\nmeaning = false\n'
+    )
+
+
+def test_gates_must_pass_without_new_tests_that_patch_the_product(checked: Trial) -> None:
+    calc(checked)
+    task = checked.project.tasks.add("Do it")
+
+    go(checked, "printf 'import calc\\ncalc.add = lambda a, b: a + b\\n' > tests/test_aaa.py")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "calc.add = lambda" in held(checked, task)
+
+
+def test_the_tests_of_a_done_task_count_for_the_next(checked: Trial) -> None:
+    calc(checked)
+    first, second = checked.project.tasks.add("Add sub"), checked.project.tasks.add("Speed")
+    added = "printf 'import calc\\nassert calc.sub(5, 3) == 2\\n' > tests/test_sub.py"
+    sub = "printf 'def add(a, b):\\n    return a + b\\ndef sub(a, b):\\n    return a - b\\n' > calc.py"
+    undone = "printf 'import calc\\n' > tests/test_sub.py; sed -i '/def sub/,$d' calc.py"
+
+    checked.script(f"if [ $RALPH_TASK_ID = {first.id} ]; then {added}; {sub}; else {undone}; fi\n{SAYS_DONE}\n")
+    checked.ralph("run", "--max-iterations", "2", "--", "sh", "agent.sh")
+
+    assert checked.status(first) is TaskStatus.DONE
+    assert checked.status(second) is TaskStatus.BLOCKED
+
+
+def test_a_program_that_runs_the_tests_is_part_of_the_gate(checked: Trial) -> None:
+    calc(checked)
+    (checked.root / "run_tests.py").rename(checked.root / "all.py")
+    (checked.root / "all.py").write_text(f"import subprocess\n{(checked.root / 'all.py').read_text()}")
+    checked.settings(f'[execution]\ngates = ["PYTHONPATH=. {sys.executable} all.py"]\n\n[memories]\nmeaning = false\n')
+    task = checked.project.tasks.add("Do it")
+
+    go(checked, "echo pass > all.py")
+
+    assert checked.status(task) is TaskStatus.BLOCKED

@@ -59,6 +59,8 @@ def served(trial: Trial) -> Iterator[ServedApart]:
         yield one
 
 
+@pytest.mark.once
+@pytest.mark.timeout(600)  # it tries every operation by every entry point, each in a process of its own
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_for_people_is_refused_in_a_session(trial: Trial, served: ServedApart, way: str) -> None:
     other = trial.project.tasks.add("Another one", priority=-1)

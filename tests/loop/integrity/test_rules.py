@@ -35,6 +35,7 @@ pytestmark = pytest.mark.storeless
         ("fast.egg-info/entry_points.txt", ProtectedKind.TEST_CONFIG),
         (".ralph.toml", ProtectedKind.SETTINGS),
         ("lib/sitecustomize.py", ProtectedKind.INTERPRETER),
+        ("src/assert.h", ProtectedKind.INTERPRETER),
         ("src/parser.py", None),
         ("README.md", None),
         ("latest/report.md", None),
@@ -48,6 +49,30 @@ def test_scripts_that_a_gate_runs_are_found_through_each_other() -> None:
     files = {"check.sh": b"sh ci/run.sh\npython app.py\n", "ci/run.sh": b"./ci/lint\n", "ci/lint": b"", "app.py": b""}
 
     assert gate_scripts(["./check.sh --fast"], files) == {"check.sh", "ci/run.sh", "ci/lint"}
+
+
+@pytest.mark.parametrize(
+    ("gate", "files", "found"),
+    [
+        ("make t", {"Makefile": b"t:\n\t@python qa/run.py\n", "qa/run.py": b"import unittest\n"}, {"qa/run.py"}),
+        ("make t", {"Makefile": b"-include local.conf\nt:\n\ttrue\n"}, {"local.conf"}),
+        (
+            "npm test",
+            {"package.json": b'{"scripts": {"test": "node scripts/run.js"}}', "scripts/run.js": b""},
+            {"scripts/run.js"},
+        ),
+        ("python -m quality", {"quality/__main__.py": b"import unittest\n"}, {"quality/__main__.py"}),
+        ("cd qa && python run.py", {"qa/run.py": b"import subprocess\n"}, {"qa/run.py"}),
+        ("bash -c 'sh qa/one.sh'", {"qa/one.sh": b"make test\n"}, {"qa/one.sh"}),
+        ("pytest -c etc_pytest.cfg -p plug", {"etc_pytest.cfg": b"", "plug.py": b""}, {"etc_pytest.cfg", "plug.py"}),
+        ("python app.py --version", {"app.py": b"print(1)\n"}, set()),
+        ("mypy calc.py", {"calc.py": b"assert True\n", "Makefile": b"t:\n\tsh x.sh\n", "x.sh": b""}, set()),
+    ],
+)
+def test_what_a_gate_runs_is_found_behind_build_files_and_options(
+    gate: str, files: dict[str, bytes], found: set[str]
+) -> None:
+    assert gate_scripts([gate], files) == found
 
 
 @pytest.mark.parametrize(
@@ -79,6 +104,11 @@ def test_a_new_module_must_not_hide_another(path: str, hides: bool) -> None:
         ("Add a parser. All tests must pass.", "tests/test_parser.py", ProtectedKind.TEST, False),
         ("Update the parser so that package.json is read", "package.json", ProtectedKind.BUILD, False),
         ("Add tests for the parser", "tests/test_parser.py", ProtectedKind.TEST, False),
+        ("Rename mul to multiply everywhere, also in tests", "tests/test_mul.py", ProtectedKind.TEST, True),
+        ("Rename calc to arith, including the imports in the tests", "tests/test_a.py", ProtectedKind.TEST, True),
+        ("Fix bin/clamp: it must print 5", "bin/clamp", ProtectedKind.GATE, True),
+        ("Fix clamp", "check.sh", ProtectedKind.GATE, False),
+        ("Fix tests/test_parser.py", "tests/test_parser.py", ProtectedKind.TEST, False),
     ],
 )
 def test_words_allow_what_they_ask_for(text: str, path: str, kind: ProtectedKind, allowed: bool) -> None:
@@ -178,8 +208,20 @@ def test_a_change_that_cannot_matter_is_told_by_its_structure(
         ("a.py", "import unittest\n\nself.assertEqual(a, b)\n", False),
         ("a.js", "assert.strictEqual = () => {};\n", True),
         ("a.js", "process.exit(1);\n", False),
+        ("a.js", "process.exit(0);\nexports.add = 1;\n", True),
+        ("a.py", "import sys\nsys.exit(0)\n", True),
+        ("a.py", "def main():\n    sys.exit(0)\n", False),
+        ("a.py", "import os\nos.execv('/bin/true', ['true'])\n", True),
         ("a.h", "#define assert(x) (void)0\n", True),
         ("a.sh", "trap 'exit 0' EXIT\n", True),
+        ("a.sh", "trap 'exit 0' TERM EXIT\n", True),
+        ("a.sh", 'trap "exit 0" TERM INT\n', False),
+        ("a.h", "#define EXPECTED 5\n", False),
+        ("a.h", "#define EXPECT_EQ(a, b)\n", True),
+        ("a.py", "class C: pass\n\nSession.timeout = 5\n", False),
+        ("a.py", "Session.runtestloop = None\n", True),
+        ("a.py", "for one in sys.meta_path:\n    print(one)\n", False),
+        ("a.py", "sys.meta_path.insert(0, Fake())\n", True),
         ("a.sh", "trap 'rm -f tmp' EXIT\nexit 0\n", False),
     ],
 )

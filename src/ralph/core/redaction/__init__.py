@@ -23,6 +23,8 @@ __all__ = ["REDACTED", "environment_secrets", "redact"]
 
 MIN_ENVIRONMENT_SECRET_CHARACTERS = 8
 """Minimum length of a secret from the environment, in characters; shorter values may be ordinary words."""
+MAX_PASSES = 3
+"""Maximum number of times that a text is searched; a text without secrets is searched once."""
 MAX_ENCODINGS = 2
 """Maximum number of encodings around a secret that are undone."""
 
@@ -55,7 +57,12 @@ _HASH = r"(?ai)sha\d{1,3}[-:=]$"
 
 def redact(text: str) -> str:
     """Return the text with keys, tokens and passwords replaced by `[redacted]`."""
-    return _redact(text, MAX_ENCODINGS)
+    for _ in range(MAX_PASSES):
+        redacted = _redact(text, MAX_ENCODINGS)
+        if redacted == text:
+            break
+        text = redacted  # what was next to a secret may be recognized now
+    return text
 
 
 def _redact(text: str, encodings: int) -> str:

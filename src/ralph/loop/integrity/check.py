@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from posixpath import basename, splitext
 from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
@@ -18,6 +21,7 @@ from ralph.loop.integrity.judge import (
     FileChange,
     compare,
     describe,
+    is_code,
     protection_for,
     render_diff,
 )
@@ -28,12 +32,12 @@ from ralph.loop.integrity.overlay import (
     restore_files,
     write_new_tests,
 )
-from ralph.loop.integrity.protected import ProtectedKind, Protection, is_script
+from ralph.loop.integrity.protected import MAX_SCRIPT_BYTES, RECIPES, ProtectedKind, Protection, is_script
 from ralph.loop.integrity.scope import Scope, scope_of
 from ralph.loop.integrity.snapshot import DirectorySnapshot, TreeSnapshot, state_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.integrity.held import ContentMark, HeldChanges
@@ -42,7 +46,9 @@ if TYPE_CHECKING:
     RunGates = Callable[[Path], VerificationResult]
 
 MAX_SECONDS_FOR_NEW_TESTS = 10.0
-"""Duration of the gates up to which new tests are also run on the base, in seconds."""
+"""Duration of the gates up to which they also run without new tests, and new tests on the base, in seconds."""
+_COVERAGE = re.compile(r"fail[-_]under|coverageThreshold|check-coverage|thresholds?\b")
+_COVERAGE_FILES = ("pyproject.toml", "setup.cfg", "tox.ini", ".coveragerc", "pytest.ini", "package.json", "Makefile")
 
 
 class InstalledPackages:
@@ -77,6 +83,7 @@ class RunBase:
         self._latest: DirectorySnapshot | None = None
         self._started: dict[str, DirectorySnapshot] = {}
         self._named = Protection(protect=self.protect)
+        self._recipes = "\n".join((*self.gates, *_recipe_texts(root)))
 
     def begin(self, task_id: str) -> None:
         """Record the state before the first session of a task in this run."""
@@ -120,7 +127,16 @@ class RunBase:
         return taken
 
     def _is_kept(self, path: str) -> bool:
-        return self._named.kind_of(path) is not None or is_script(path, is_executed=True)
+        if self._named.kind_of(path) is not None or is_script(path, is_executed=True):
+            return True
+        name = basename(path)  # a program that a gate may run
+        return is_code(path) and (name == "__main__.py" or splitext(name)[0] in self._recipes)
+
+
+def _recipe_texts(root: Path) -> Iterator[str]:
+    for name in RECIPES:
+        with suppress(OSError):
+            yield (root / name).read_text(encoding="utf-8", errors="replace")[:MAX_SCRIPT_BYTES]
 
 
 def task_scope(store: Store, task: Task) -> Scope:
@@ -152,6 +168,8 @@ class IntegrityCheck:
         self._base, self._started, self._scope, self._root = base, started, scope, root
         self._installed = installed
         self._held = held
+        self._gates = tuple(gates)
+        self._created_at = time.monotonic()
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
     def judge(self, states: Sequence[TreeSnapshot], run_gates: RunGates) -> tuple[IntegrityResult, tuple[str, ...]]:
@@ -177,13 +195,45 @@ class IntegrityCheck:
             return held, accepted
         notes = [f"within the task's scope: {describe(report.allowed)}"] if report.allowed else []
         notes += [f"approved by a person: {describe(report.approved)}"] if report.approved else []
-        if tests or left:
-            named = ", ".join(filter(None, (describe(tests), self._describe_left(left))))
-            if problem := self._run_with_base((*tests, *left), report.new_tests, run_gates):
-                marked = [*tests, *(one for one in left if not self._held.owner_of(one))]
+        additions = self._removable(report, now)
+        if tests or left or additions:
+            named = ", ".join(filter(None, (describe([*tests, *additions]), self._describe_left(left))))
+            if problem := self._run_with_base((*tests, *left, *additions), report.new_tests, run_gates):
+                marked = [*tests, *additions, *(one for one in left if not self._held.owner_of(one))]
                 return self._hold([f"{problem}: {named}"], marked, now, left), accepted
             notes.append(f"the gates also pass with the base version of {named}")
-        return IntegrityResult(notes=tuple(notes), approved=approved), accepted
+        return IntegrityResult(notes=tuple(notes), approved=approved), (*accepted, *report.new_tests)
+
+    def _removable(self, report: ChangeReport, now: TreeSnapshot) -> list[FileChange]:
+        """Return new tests and fixtures without which the gates must pass too: they may change what others test.
+
+        Kept are those that the build files or the gates name, and all if that would take long, if nothing else is left
+        to test, or if the gates count what is tested.
+        """
+        seconds = time.monotonic() - self._created_at
+        others = [path for path in self._base.states if self._is_test_code(path) and path in now.states]
+        changed = [one for one in report.allowed if one.kind is ProtectedKind.BUILD]
+        texts = [*self._gates, *(_text(now, one.path) for one in changed)]
+        if not others or seconds > MAX_SECONDS_FOR_NEW_TESTS or self._counts_coverage():
+            return []
+        tests = [
+            FileChange(path=path, kind=ProtectedKind.TEST, what="added", digest=state_digest(now.states[path]))
+            for path in report.new_tests
+            if path in now.states and not any(splitext(basename(path))[0] in text for text in texts)
+        ]
+        fixtures = [one for one in report.allowed if basename(one.path) == "conftest.py"]
+        return [
+            one
+            for one in (*tests, *fixtures)
+            if not self._held.is_approved(one) and not self._scope.allows(one.path, one.kind)
+        ]
+
+    def _is_test_code(self, path: str) -> bool:
+        return self.protection.kind_of(path) is ProtectedKind.TEST and is_code(path) and "__init__" not in path
+
+    def _counts_coverage(self) -> bool:
+        texts = (_text(self._base, name) for name in _COVERAGE_FILES if name in self._base.states)
+        return any(_COVERAGE.search(text) for text in (*self._gates, *texts))
 
     def unfinished(self, now: TreeSnapshot) -> IntegrityResult | None:
         """Return what unfinished work changed that needs a person, so that a later run does not start from it."""
@@ -347,6 +397,10 @@ def _name(found: Sequence[tuple[HeldChange, list[ContentMark]]]) -> str:
     """Return the files of held changes as a list in a sentence."""
     paths = list(dict.fromkeys(mark.path for _, marks in found for mark in marks))
     return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+
+
+def _text(tree: TreeSnapshot, path: str) -> str:
+    return (tree.read(path) or b"").decode("utf-8", "replace")
 
 
 def _program_directories(root: Path) -> set[str]:

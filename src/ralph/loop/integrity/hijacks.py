@@ -15,10 +15,12 @@ MAX_SCANNED_BYTES = 256 * 1024
 _TOOLS = r"(?:unittest|pytest|_pytest|doctest|builtins|__builtins__)"
 _MODULES = "|".join(sorted(map(re.escape, STANDARD_MODULES | TEST_TOOLS)))
 _PYTHON = {
+    "ends whatever loads it": r"^(?:sys\.)?exit\(\s*0?\s*\)|^os\.exec\w+\(",
     "leaves the process with status 0": r"\bos\._exit\(\s*(?:0\s*)?\)|\b_exit\(\s*0\s*\)|\bos\.kill\(\s*os\.getpid\(\)",
     "replaces a test tool": (
         rf"\b{_TOOLS}(?:\.\w+)+[ \t]*=[^=]|\bsetattr\(\s*{_TOOLS}\b"
-        rf"|\b(?:TestCase|TestResult|TextTestRunner|TestProgram|Session|Item|Function)\.\w+\s*=[^=]"
+        rf"|\b(?:TestCase|TestResult|TextTestRunner|TestProgram)\.\w+\s*=[^=]"
+        r"|\b(?:Session|Item|Function)\.(?:_?runtest\w*|perform_collect|collect|setup|tests\w+|exitstatus|_\w+)\s*=[^=]"
         r"|\bsetattr\(\s*(?:\w+\.)*(?:TestCase|TestResult|TextTestRunner)\b"
     ),
     "replaces a loaded module": (
@@ -28,10 +30,11 @@ _PYTHON = {
     "replaces the exit of the process": (
         r"^[ \t]*(?:sys\.exit|os\._exit|builtins\.exit)\s*=[^=]|\batexit\.register\([^)\n]*exit"
     ),
-    "installs an import hook": r"\bsys\.meta_path\b|\bsys\.path_hooks\b",
+    "installs an import hook": r"(?<!\bin )\bsys\.meta_path\b|\bsys\.path_hooks\b",
     "ends the test run": r"\bpytest\.exit\(|\bsession\.exitstatus\s*=|\bexitstatus\s*=\s*0",
 }
 _JAVASCRIPT = {
+    "ends whatever loads it": r"^process\.exit\(\s*0?\s*\)",
     "replaces the exit of the process": (
         r"\bprocess\.(?:exit|reallyExit|abort|kill)\s*=[^=]|\bprocess\.reallyExit\("
         r"|\bprocess\.(?:on|once|prependListener)\(\s*['\"](?:exit|beforeExit)['\"][\s\S]{0,200}?(?:exitCode|exit\()"
@@ -54,12 +57,15 @@ _C = {
         r"|\bquick_exit\s*\(|\bsignal\s*\(\s*SIGABRT"
     ),
     "replaces a test tool": (
-        r"#\s*(?:define|undef)\s+(?:assert|abort|exit|main|CHECK|ASSERT\w*|EXPECT\w*|strcmp|memcmp)\b|#\s*define\s+NDEBUG"
+        r"#\s*(?:define|undef)\s+(?:assert|abort|exit|main|CHECK|(?:ASSERT|EXPECT)(?:_\w+)?|strcmp|memcmp)\b|#\s*define\s+NDEBUG"
         r"|\b__assert_fail\b|\bvoid\s+abort\s*\("
     ),
 }
 _SHELL = {
-    "replaces the exit of the process": r"\btrap\b[^\n]*\bexit 0\b|\btrap\b[^\n]*\bexit['\"]?\s+(?:EXIT|0)\b",
+    "replaces the exit of the process": (
+        r"\btrap\b[^\n]*\bexit 0\b(?![^\n]*['\"](?:\s+(?:SIG)?(?:TERM|INT|HUP|QUIT))+\s*$)"
+        r"|\btrap\b[^\n]*\bexit(?:['\"]\s+(?:EXIT|0)|\s+EXIT)\b"
+    ),
     "replaces a test tool": (
         r"^[ \t]*(?:function\s+)?(?:exit|test|grep|diff|cmp|set|return)\s*\(\)|^[ \t]*alias\s+\w+=|\[\s*\(\)\s*\{"
     ),
@@ -77,7 +83,7 @@ _TRIGGERS: dict[str, tuple[bytes, ...]] = {
     for suffixes, words in (
         (
             ".py",
-            "_exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
+            "exit( exec _exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
             " unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner. TestProgram. Session."
             " Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest setattr(_pytest pytest.Item"
             " pytest.Function",

@@ -107,7 +107,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     new_tests = [
         path
         for path in now.states.keys() - base.states.keys()
-        if protection.kind_of(path) is ProtectedKind.TEST and path.endswith(_CODE_SUFFIXES)
+        if protection.kind_of(path) is ProtectedKind.TEST and is_code(path)
     ]
     return ChangeReport(
         for_person=tuple(sorted(for_person, key=lambda one: one.path)),
@@ -149,6 +149,11 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             yield FileChange(
                 path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
             )
+
+
+def is_code(path: str) -> bool:
+    """Return whether a file is source code, by its name."""
+    return path.endswith(_CODE_SUFFIXES)
 
 
 def _what(before: object, after: object) -> str:

@@ -10,6 +10,7 @@ import shlex
 import sys
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from posixpath import basename, dirname, normpath, splitext
 
 from ralph.core.records import record
@@ -67,6 +68,15 @@ PATTERNS: dict[ProtectedKind, tuple[str, ...]] = {
     ),
     ProtectedKind.INTERPRETER: (
         *("sitecustomize.py", "usercustomize.py", "*.pth", "*.egg-link", "pyvenv.cfg", "python*._pth"),
+        *(
+            "assert.h",
+            "stdlib.h",
+            "stdio.h",
+            "string.h",
+            "setjmp.h",
+            "signal.h",
+            "unistd.h",
+        ),  # hide those of the system
         *(".bashrc", ".bash_env", ".profile", ".inputrc", ".gdbinit", ".irbrc"),
     ),
     ProtectedKind.GIT: (".gitattributes", ".gitmodules"),
@@ -238,31 +248,80 @@ def gate_scripts(gates: Sequence[str], files: Mapping[str, bytes | None]) -> fro
     """Return the scripts that gates run; `files` are those of the base, with their contents if they are small."""
     found: set[str] = set()
     pending = [(gate, "") for gate in gates]
+    build_files = [name for name in RECIPES if name in files]
     while pending:
         text, folder = pending.pop()
-        for path in _named_scripts(text, folder, files):
-            if path not in found:
-                found.add(path)
-                content = files.get(path)
-                if content and len(content) <= MAX_SCRIPT_BYTES and b"\0" not in content:
-                    pending.append((content.decode("utf-8", "replace"), dirname(path)))
+        named = {path for path in _named_scripts(text, folder, files) if path not in found}
+        found |= named
+        read = [*named, *(name for name in build_files if RECIPES[name].search(text))]
+        build_files = [name for name in build_files if name not in read]
+        pending += [(small, dirname(path)) for path in read if (small := _small_text(files.get(path)))]
     return frozenset(found)
+
+
+RECIPES = {
+    **dict.fromkeys(("Makefile", "makefile", "GNUmakefile"), re.compile(r"\bg?make\b")),
+    "package.json": re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"),
+    **dict.fromkeys(("justfile", "Justfile", ".justfile"), re.compile(r"\bjust\b")),
+    **dict.fromkeys(("tox.ini", "noxfile.py"), re.compile(r"\b(?:tox|nox)\b")),
+}
+"""Files whose recipes a gate runs, and the programs that read them."""
+
+
+def _small_text(content: bytes | None) -> str:
+    is_text = content and len(content) <= MAX_SCRIPT_BYTES and b"\0" not in content
+    return content.decode("utf-8", "replace") if content and is_text else ""
 
 
 def _named_scripts(text: str, folder: str, files: Mapping[str, bytes | None]) -> Iterable[str]:
     for line in text.splitlines():
         words = _words(line)
+        folders = ["", folder, *(after for cd, after in pairwise(words) if cd == "cd")]
         for index, word in enumerate(words):
-            word = word.rstrip(";)").replace("$(dirname $0)", ".").replace("${0%/*}", ".").lstrip("@-")
-            candidates = {normpath(word), normpath(f"{folder}/{word}")} if word and len(word) < 400 else set()
-            for path in candidates & files.keys():
-                before = words[index - 1] if index else ""
-                if is_script(path, is_executed=_is_executed(word, before, index)):
+            if " " in word and word != line:  # a command in quotes: sh -c '…', or a script of package.json
+                yield from _named_scripts(word, folder, files)
+                continue
+            word = word.rstrip(";),}").replace("$(dirname $0)", ".").replace("${0%/*}", ".").lstrip("@-")
+            before = words[index - 1].lstrip("@") if index else ""
+            if not word or len(word) >= 400:
+                continue
+            for path in {
+                normpath(f"{one}/{name}").lstrip("/") for one in folders for name in _file_names(word, before)
+            }:
+                is_new = before in _INCLUDES and "$" not in path  # make reads it once it exists
+                if is_new or (path in files and _decides(path, before, _is_executed(word, before, index), files)):
                     yield path
 
 
+_INCLUDES = frozenset({"include", "-include", "sinclude"})
+_FILE_OPTIONS = frozenset({"--config", "--config-file", "--rcfile", "-c", "-f", "-p"})
+"""Options of test tools and of make that name a file to obey."""
+_JUDGES = re.compile(r"\b(?:unittest|pytest|doctest|assert\w*|subprocess|child_process|execSync|spawnSync|node:test)\b")
+"""Words of a program that tests others, rather than being what a gate tests."""
+
+
+def _decides(path: str, before: str, is_executed: bool, files: Mapping[str, bytes | None]) -> bool:
+    if before in _FILE_OPTIONS or is_script(path, is_executed=is_executed):
+        return True
+    return is_executed and _JUDGES.search(_small_text(files.get(path))) is not None
+
+
+def _file_names(word: str, before: str) -> tuple[str, ...]:
+    """Return the files that a word may mean: `-m quality` is quality/__main__.py."""
+    if before in ("-m", "-p"):
+        stem = word.replace(".", "/")
+        return (f"{stem}/__main__.py", f"{stem}.py")
+    return (word,)
+
+
 def _is_executed(word: str, before: str, index: int) -> bool:
-    return word.startswith("./") or index == 0 or before in _SEPARATORS or bool(_INTERPRETERS.match(before))
+    return (
+        word.startswith("./")
+        or index == 0
+        or before in _SEPARATORS
+        or before == "-m"
+        or bool(_INTERPRETERS.match(before))
+    )
 
 
 def is_script(path: str, *, is_executed: bool) -> bool:

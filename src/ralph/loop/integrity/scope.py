@@ -41,10 +41,16 @@ def _any(words: str) -> str:
 
 
 _CHANGE = re.compile(rf"\b(?:{_any(_VERBS)}|clean up|set up)\b", re.IGNORECASE)
+_REPAIR = re.compile(r"\b(?:fix|fixes|correct|repair)\b", re.IGNORECASE)
 _TESTS = re.compile(
     rf"\b(?:{_any(_TEST_VERBS)}|clean up|speed up)\s+(?:(?:{_any(_BETWEEN)})\s+)*(?:[\w./-]+\s+)?"
     r"(?:tests?|test suite|test files?|specs?|snapshots?|fixtures?|golden files?|expectations?)\b"
     r"(?!\s+(?:pass|passes|green|succeed|run|runs|work|target|command|gate|script|runner|config\w*)\b)",
+    re.IGNORECASE,
+)
+_ALSO_TESTS = re.compile(
+    r"\b(?:rename|move)\b.*\b(?:including|also in|and in|as well as)"
+    r"\s+(?:(?:the|its|their|all|imports|in|of)\s+)*tests?\b",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(
@@ -132,10 +138,14 @@ class Scope:
     """The clauses that name them."""
     kinds: frozenset[str] = frozenset()
     allows_tests: bool = False
+    repaired: tuple[str, ...] = ()
+    """Files that a person asked to fix, which may be programs that a gate runs."""
 
     def allows(self, path: str, kind: ProtectedKind) -> bool:
         """Return whether a protected file may be changed."""
         if kind is ProtectedKind.TEST and self.allows_tests:
+            return True
+        if kind is ProtectedKind.GATE and matches_any(path, self.repaired):
             return True
         return kind.value in self.kinds or matches_any(path, self.globs) or matches_any(path, self.named)
 
@@ -162,11 +172,14 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
     clauses: list[str] = []
     kinds: set[str] = set()
     allows_tests = ALLOW_TESTS in allow
+    repaired: list[str] = []
     for text in texts:
         for clause in _clauses(text):
             if _NEGATION.search(clause):
                 continue
-            allows_tests |= _TESTS.search(clause) is not None
+            allows_tests |= bool(_TESTS.search(clause) or _ALSO_TESTS.search(clause))
+            if _REPAIR.search(clause) and not _PASSING.search(clause):
+                repaired += [word.rstrip(".") for word in _PATH.findall(clause) if "/" in word or "." in word[1:-1]]
             if _CHANGE.search(clause) and not _PASSING.search(clause):
                 clauses.append(clause)
                 named += _files_of(clause)
@@ -178,6 +191,7 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
         words="\n".join(clauses),
         kinds=frozenset(kinds),
         allows_tests=allows_tests,
+        repaired=tuple(repaired),
     )
 
 
