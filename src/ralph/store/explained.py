@@ -35,7 +35,7 @@ class DoneWatch(TaskTable):
         self._open = {row["id"]: OpenTask(**{name: row[name] for name in OpenTask.__slots__}) for row in rows}  # type: ignore[attr-defined]
 
     def revert_unexplained(self) -> list[Task]:
-        """Give tasks that are done for no known reason their former status, and return them as they were found."""
+        """Restore the former status of tasks that are done for no known reason, and return them as they were found."""
         found = [task for task in self._newly_done() if not self._is_explained(task)]
         with self._scope.transaction():
             for task in found:

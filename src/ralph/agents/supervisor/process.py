@@ -332,7 +332,7 @@ def _count_running(change: int) -> None:
 
 @contextmanager
 def named_as_loop() -> Iterator[None]:
-    """Give this process the name of a loop, by which what its sessions leave for its own git is known."""
+    """Name this process a loop in the block, by which programs that its own git runs are recognized."""
     with _running_lock:
         _count_named(+1)
     try:

@@ -41,7 +41,7 @@ _BRANCH_LINE = re.compile(rb"\s*(?:remote|merge|rebase|pushremote|description|[a
 
 
 @record
-class FileState:
+class GitFileState:
     """One of git's files at one moment."""
 
     content: bytes
@@ -72,7 +72,7 @@ class GitSettings:
         self._common = Path(found[1]) if found else None
         self._lock = threading.Lock()
         self._sessions = 0
-        self._before: dict[Path, FileState | None] = {}
+        self._before: dict[Path, GitFileState | None] = {}
 
     @contextmanager
     def protect(self, directory: Path) -> Iterator[list[UndoneChange]]:
@@ -102,7 +102,7 @@ class GitSettings:
             current = _read_shared_files(common)
             return self._undo({**dict.fromkeys(current), **self._before}, common)
 
-    def _undo(self, before: dict[Path, FileState | None], common: Path) -> list[UndoneChange]:
+    def _undo(self, before: dict[Path, GitFileState | None], common: Path) -> list[UndoneChange]:
         """Put back the files that differ."""
         undone = []
         for path, state in before.items():
@@ -112,7 +112,7 @@ class GitSettings:
         return undone
 
 
-def _read_shared_files(common: Path) -> dict[Path, FileState | None]:
+def _read_shared_files(common: Path) -> dict[Path, GitFileState | None]:
     hooks = common / "hooks"
     names = sorted(hooks.iterdir()) if hooks.is_dir() and not hooks.is_symlink() else [hooks]
     replaced = (common / "refs" / "replace").glob("*")
@@ -120,7 +120,7 @@ def _read_shared_files(common: Path) -> dict[Path, FileState | None]:
     return {path: _read_file(path) for path in shared}
 
 
-def _read_worktree_files(directory: Path) -> dict[Path, FileState | None]:
+def _read_worktree_files(directory: Path) -> dict[Path, GitFileState | None]:
     """Return the files that tie a linked worktree to its repository; none for the main worktree."""
     found = find_git_directories(directory)
     if not found or Path(found[0]).samefile(found[1]):
@@ -129,17 +129,17 @@ def _read_worktree_files(directory: Path) -> dict[Path, FileState | None]:
     return {path: _read_file(path) for path in (top / ".git", *(Path(found[0]) / name for name in _WORKTREE_FILES))}
 
 
-def _read_file(path: Path) -> FileState | None:
+def _read_file(path: Path) -> GitFileState | None:
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            return FileState(content=os.fsencode(path.readlink()), mode=0, is_link=True)
-        return FileState(content=path.read_bytes(), mode=stat.S_IMODE(mode))
+            return GitFileState(content=os.fsencode(path.readlink()), mode=0, is_link=True)
+        return GitFileState(content=path.read_bytes(), mode=stat.S_IMODE(mode))
     except OSError:
         return None
 
 
-def _write_file(path: Path, state: FileState | None) -> None:
+def _write_file(path: Path, state: GitFileState | None) -> None:
     if not path.parent.is_dir():
         return  # a worktree that was deleted must not look like one whose files were
     try:
@@ -172,7 +172,7 @@ def _keep(path: Path, common: Path) -> str:
     return str(copy)
 
 
-def _is_harmless(path: Path, before: FileState | None, after: FileState | None) -> bool:
+def _is_harmless(path: Path, before: GitFileState | None, after: GitFileState | None) -> bool:
     """Return whether no program is named, or only what git writes itself when it creates a branch differs."""
     if str(path) in user_config_paths():
         return after is None or not (after.is_link or may_name_programs(after.content))

@@ -18,7 +18,7 @@ from ralph.loop.integrity.dependencies import changed_dependencies, discard_cach
 from ralph.loop.integrity.held import mark_of, marks_digest
 from ralph.loop.integrity.judge import (
     ChangeReport,
-    FileChange,
+    ProtectedChange,
     compare,
     describe,
     is_code,
@@ -58,7 +58,7 @@ class InstalledPackages:
         self._known = frozenset(installed_places(root))
         self._since_ns = time.time_ns()
 
-    def changes(self, directory: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[FileChange]:
+    def changes(self, directory: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[ProtectedChange]:
         """Return what sessions changed in the packages that gates find in a directory."""
         return changed_dependencies(installed_places(directory), self._known, self._since_ns, base, now)
 
@@ -204,7 +204,7 @@ class IntegrityCheck:
             notes.append(f"the gates also pass with the base version of {named}")
         return IntegrityResult(notes=tuple(notes), approved=approved), (*accepted, *report.new_tests)
 
-    def _removable(self, report: ChangeReport, now: TreeSnapshot) -> list[FileChange]:
+    def _removable(self, report: ChangeReport, now: TreeSnapshot) -> list[ProtectedChange]:
         """Return new tests and fixtures without which the gates must pass too: they may change what others test.
 
         Kept are those that the build files or the gates name, and all if that would take long, if nothing else is left
@@ -217,7 +217,7 @@ class IntegrityCheck:
         if not others or seconds > MAX_SECONDS_FOR_NEW_TESTS or self._counts_coverage():
             return []
         tests = [
-            FileChange(path=path, kind=ProtectedKind.TEST, what="added", digest=state_digest(now.states[path]))
+            ProtectedChange(path=path, kind=ProtectedKind.TEST, what="added", digest=state_digest(now.states[path]))
             for path in report.new_tests
             if path in now.states and not any(splitext(basename(path))[0] in text for text in texts)
         ]
@@ -247,9 +247,9 @@ class IntegrityCheck:
 
     def _without_gates(
         self,
-        own: Sequence[FileChange],
-        tests: Sequence[FileChange],
-        spoiled: Sequence[FileChange],
+        own: Sequence[ProtectedChange],
+        tests: Sequence[ProtectedChange],
+        spoiled: Sequence[ProtectedChange],
         report: ChangeReport,
         now: TreeSnapshot,
     ) -> IntegrityResult | None:
@@ -294,11 +294,11 @@ class IntegrityCheck:
         """Return whether a run found a change in the directory, so that comparing with its base does not show it."""
         return bool(self._base.taken_at_ns) and mark.is_in(self._base) and mark.is_in(now)
 
-    def _altered(self, report: ChangeReport, now: TreeSnapshot) -> list[FileChange]:
+    def _altered(self, report: ChangeReport, now: TreeSnapshot) -> list[ProtectedChange]:
         """Return files that a run found with another content than a person approved for this task."""
         compared = {one.path for one in (*report.for_person, *report.tests, *report.allowed, *report.approved)}
         return [
-            FileChange(
+            ProtectedChange(
                 path=mark.path,
                 kind=self.protection.kind_of(mark.path) or ProtectedKind.CUSTOM,
                 what="changed since it was approved",
@@ -313,17 +313,17 @@ class IntegrityCheck:
         """Return the tests that the work adds."""
         return compare(self._base, now, self.protection, self._scope).new_tests
 
-    def _is_own(self, change: FileChange, states: Sequence[TreeSnapshot]) -> bool:
+    def _is_own(self, change: ProtectedChange, states: Sequence[TreeSnapshot]) -> bool:
         """Return whether this task made a change, rather than one whose work was not accepted."""
         before = self._started.states.get(change.path)
         return any(state.states.get(change.path) != before for state in states)
 
-    def _is_settled(self, change: FileChange) -> bool:
+    def _is_settled(self, change: ProtectedChange) -> bool:
         """Return whether a person approved a change for the other task that made it."""
         owner = self._held.owner_of(change)
         return bool(owner) and self._held.is_approved(change, owner)
 
-    def _describe_left(self, changes: Sequence[FileChange]) -> str:
+    def _describe_left(self, changes: Sequence[ProtectedChange]) -> str:
         """Return changes of earlier tasks as a list in a sentence, with who made them."""
         owners = {one.path: self._held.owner_of(one) for one in changes}
         parts = []
@@ -347,10 +347,10 @@ class IntegrityCheck:
     def _hold(
         self,
         reasons: Sequence[str],
-        changes: Sequence[FileChange],
+        changes: Sequence[ProtectedChange],
         now: TreeSnapshot,
-        left: Sequence[FileChange] = (),
-        altered: Sequence[FileChange] = (),
+        left: Sequence[ProtectedChange] = (),
+        altered: Sequence[ProtectedChange] = (),
     ) -> IntegrityResult:
         """Return that a person has to decide about changes; `left` are those of others, `altered` have no base."""
         marks = tuple(dict.fromkeys(str(mark_of(one)) for one in (*changes, *altered)))
@@ -366,7 +366,7 @@ class IntegrityCheck:
             diff="\n".join(filter(None, diffs)),
         )
 
-    def _run_with_base(self, changes: Sequence[FileChange], new_tests: Sequence[str], run_gates: RunGates) -> str:
+    def _run_with_base(self, changes: Sequence[ProtectedChange], new_tests: Sequence[str], run_gates: RunGates) -> str:
         """Run the gates on a copy with the base version of some files; return why they did not pass."""
         paths = [one.path for one in changes]
         try:
@@ -381,7 +381,7 @@ class IntegrityCheck:
 
 
 def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
-    def joined(name: str) -> tuple[FileChange, ...]:
+    def joined(name: str) -> tuple[ProtectedChange, ...]:
         return tuple({one.path: one for report in reports for one in getattr(report, name)}.values())
 
     return ChangeReport(

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from posixpath import basename, dirname
 
-from ralph.loop.integrity.judge import FileChange
+from ralph.loop.integrity.judge import ProtectedChange
 from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, ProtectedKind
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def installed_places(directory: Path) -> dict[str, str]:
 
 def changed_dependencies(
     places: Mapping[str, str], known: Collection[str], since_ns: int, base: TreeSnapshot, now: TreeSnapshot
-) -> list[FileChange]:
+) -> list[ProtectedChange]:
     """Return the files of installed packages that changed since a moment, unless what is installed was changed.
 
     `known` are the directories that existed then.
@@ -77,14 +77,14 @@ def changed_dependencies(
     if not since_ns or not places:
         return []
     is_declared = any(base.states.get(path) != now.states.get(path) for path in _manifests(base) | _manifests(now))
-    changes: list[FileChange] = []
+    changes: list[ProtectedChange] = []
     for folder, place in sorted(places.items()):
         is_install = is_declared or folder not in known
         for path in _touched(place, since_ns):
             if is_install and not _hijacks_programs(place, path):
                 continue
             what = "changed without a change of what is installed"
-            change = FileChange(
+            change = ProtectedChange(
                 path=f"{folder}/{path}", kind=ProtectedKind.INTERPRETER, what=what, digest=_hash(f"{place}/{path}")
             )
             changes.append(change)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ralph.core.records import HeldChange
-    from ralph.loop.integrity.judge import FileChange
+    from ralph.loop.integrity.judge import ProtectedChange
     from ralph.loop.integrity.snapshot import TreeSnapshot
 
 
@@ -42,7 +42,7 @@ class ContentMark:
         return bool(self.was) and state_digest(tree.states.get(self.path)) not in (self.digest, self.was)
 
 
-def mark_of(change: FileChange) -> ContentMark:
+def mark_of(change: ProtectedChange) -> ContentMark:
     """Return the mark of a change."""
     return ContentMark(path=change.path, digest=change.digest, was=change.was)
 
@@ -75,12 +75,12 @@ class HeldChanges:
         """What a person approved for this task."""
         return tuple(self._approved.get(self._task_id, {}).values())
 
-    def is_approved(self, change: FileChange | ContentMark, task_id: str = "") -> bool:
+    def is_approved(self, change: ProtectedChange | ContentMark, task_id: str = "") -> bool:
         """Return whether a person approved this content for a task, by default for this one."""
         mark = self._approved.get(task_id or self._task_id, {}).get(change.path)
         return mark is not None and mark.digest == change.digest
 
-    def owner_of(self, change: FileChange) -> str:
+    def owner_of(self, change: ProtectedChange) -> str:
         """Return the other task that made a change which was held, or an empty string."""
         for held in reversed(self._changes):
             if held.task_id != self._task_id and any(

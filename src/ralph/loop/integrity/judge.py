@@ -34,7 +34,7 @@ _CODE_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".c", ".cc", ".cpp", ".sh
 
 
 @record
-class FileChange:
+class ProtectedChange:
     """Change of a file that gates depend on."""
 
     path: str
@@ -57,14 +57,14 @@ class FileChange:
 class ChangeReport:
     """Changes of protected files between the base and the judged work."""
 
-    for_person: tuple[FileChange, ...] = ()
+    for_person: tuple[ProtectedChange, ...] = ()
     """Changes that only a person may accept."""
-    tests: tuple[FileChange, ...] = ()
+    tests: tuple[ProtectedChange, ...] = ()
     """Existing tests that changed and have to pass in their base version."""
     new_tests: tuple[str, ...] = ()
-    allowed: tuple[FileChange, ...] = ()
+    allowed: tuple[ProtectedChange, ...] = ()
     """Changes within the scope of the task, or harmless ones."""
-    approved: tuple[FileChange, ...] = ()
+    approved: tuple[ProtectedChange, ...] = ()
     """Changes that a person approved for this task."""
 
 
@@ -117,7 +117,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
     )
 
 
-def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> Iterable[FileChange]:
+def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> Iterable[ProtectedChange]:
     test_directories = {dirname(path) for path in base.states if protection.kind_of(path) is ProtectedKind.TEST}
     packages = now.packages()
     for path in base.states.keys() | now.states.keys():
@@ -128,12 +128,12 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
         digest, was = state_digest(after), state_digest(before)
         if after and after.is_link and _escapes(path, now.read(path)):
             what = "a link that leaves the project"
-            yield FileChange(
+            yield ProtectedChange(
                 path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
             )
         elif before is None:
             if protection.shadows(path, test_directories, packages) and not _has_module(base, path):
-                yield FileChange(
+                yield ProtectedChange(
                     path=path,
                     kind=ProtectedKind.INTERPRETER,
                     what="added, hides a module of the same name",
@@ -141,12 +141,12 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
                     was=was,
                 )
             elif kind and kind is not ProtectedKind.TEST and not _is_own_subproject(path, kind, base):
-                yield FileChange(path=path, kind=kind, what="added", digest=digest, was=was)
+                yield ProtectedChange(path=path, kind=kind, what="added", digest=digest, was=was)
         elif kind:
-            yield FileChange(path=path, kind=kind, what=_what(before, after), digest=digest, was=was)
+            yield ProtectedChange(path=path, kind=kind, what=_what(before, after), digest=digest, was=was)
         if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
             what = "; ".join(sorted(found))
-            yield FileChange(
+            yield ProtectedChange(
                 path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
             )
 
@@ -190,7 +190,7 @@ def _is_own_subproject(path: str, kind: ProtectedKind, base: TreeSnapshot) -> bo
     return is_local and not {*folder.split("/")} & TEST_DIRECTORIES
 
 
-def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, tests_text: str) -> bool:
+def _is_harmless(change: ProtectedChange, base: TreeSnapshot, now: TreeSnapshot, tests_text: str) -> bool:
     if change.kind not in (ProtectedKind.BUILD, ProtectedKind.TEST_CONFIG, ProtectedKind.GIT):
         return False
     if change.what not in ("added", "changed"):
@@ -199,12 +199,12 @@ def _is_harmless(change: FileChange, base: TreeSnapshot, now: TreeSnapshot, test
     return is_harmless(change.path, before, now.read(change.path), tests_text)
 
 
-def _is_allowed(change: FileChange, scope: Scope) -> bool:
+def _is_allowed(change: ProtectedChange, scope: Scope) -> bool:
     """Return whether a person allowed a change."""
     return scope.allows_path(change.path) if change.needs_glob else scope.allows(change.path, change.kind)
 
 
-def _is_covered(change: FileChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:
+def _is_covered(change: ProtectedChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:
     """Return whether the scope covers what a change redefines in a file that the task may change."""
     if change.kind is ProtectedKind.SETTINGS:
         return False
@@ -220,7 +220,7 @@ def _text_of_tests(base: TreeSnapshot, protection: Protection) -> str:
 # --- for people ------------------------------------------------------------------------
 
 
-def describe(changes: Sequence[FileChange], limit: int = 5) -> str:
+def describe(changes: Sequence[ProtectedChange], limit: int = 5) -> str:
     """Return changes as a list in a sentence."""
     more = len(changes) - limit
     return ", ".join(map(str, changes[:limit])) + (f" and {more} more" if more > 0 else "")

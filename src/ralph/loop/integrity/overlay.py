@@ -75,7 +75,7 @@ def _copy(source: Path, target: Path, left: list[int]) -> None:
 
 
 def restore_files(copy: Path, base: TreeSnapshot, paths: Collection[str]) -> tuple[str, ...]:
-    """Give files in a copy their base version; return those that cannot be restored."""
+    """Restore the base version of files in a copy; return those that cannot be restored."""
     return tuple(path for path in paths if not _restore(copy, base, path))
 
 

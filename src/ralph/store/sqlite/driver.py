@@ -78,7 +78,7 @@ def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = Fals
 
 
 def limit_page_caches() -> None:
-    """Give the connections that this process opens from now on small page caches.
+    """Limit the connections that this process opens from now on to small page caches.
 
     A server has one or more per thread, and each drops its cache whenever another one writes, so that larger ones
     would only make it grow with the database.
