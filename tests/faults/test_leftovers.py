@@ -24,6 +24,7 @@ pytestmark = pytest.mark.sqlite
         ("a merge driver", "parallel"),
         ("another common directory", "serial"),
         ("a nested repository", "serial"),
+        ("a nested repository", "parallel"),
         ("a git in the path", "serial"),
     ],
 )

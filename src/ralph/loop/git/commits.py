@@ -89,9 +89,13 @@ class TaskCommitter:
             why = "is a nested git repository, whose files would be lost. Delete its .git directory."
             raise MergeRefusedError(f"The work cannot be committed: {name_few(nested)} {why}")
         if changed or state.unmerged or operation_in_progress(folder):
+            nested = self._nested_repositories(worktree)
+            skipped = (*self._excluded, *nested)
             self._git_or_refuse(
-                worktree, "add", "-A", "--", ":/", *(f":(top,exclude,literal){name}" for name in self._excluded)
+                worktree, "add", "-A", "--", ":/", *(f":(top,exclude,literal){name}" for name in skipped)
             )
+            if moved := [path for path in nested if path in changed]:
+                self._git_or_refuse(worktree, "update-index", "--", *moved)  # its commit, without looking inside
             if state.unmerged:
                 self._git_or_refuse(
                     worktree, "add", "-A", "--", *(f":(top,literal){path}" for path, _ in state.unmerged)
@@ -101,6 +105,11 @@ class TaskCommitter:
 
     def _status(self, worktree: TaskWorktree) -> WorktreeStatus:
         return self._repository.status(worktree.root, "--untracked-files=all", "--ignored=matching")
+
+    def _nested_repositories(self, worktree: TaskWorktree) -> list[str]:
+        """Return nested repositories in the index: to add them, git would run the programs that they configure."""
+        listed = self._repository.run_git_checked(worktree.root, "ls-files", "--stage", "-z").split("\0")
+        return [entry.partition("\t")[2] for entry in listed if entry.startswith(REPOSITORY_MODE)]
 
     def _git_or_refuse(self, worktree: TaskWorktree, *arguments: str) -> None:
         ran = self._repository.try_git(worktree.root, *arguments)
