@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import ralph
+from ralph.agents.supervisor import reaper
 from ralph.core import actor as actors
+from ralph.core import ancestry
 from ralph.core.actor import AGENT, PERSON, Actor, current_actor, session_agent
 from ralph.core.ancestry import LoopSession
 from ralph.core.errors import UsageError
@@ -101,3 +103,9 @@ def test_agents_are_refused_what_is_for_people() -> None:
     with pytest.raises(UsageError) as refused:
         AGENT.require("memory.undo")
     assert refused.value.code == "person-required"
+
+
+def test_the_guard_and_those_who_look_for_it_agree() -> None:
+    """The guard imports nothing of Ralph, so it has its own copies."""
+    assert (reaper.GUARD_NAME, reaper.MARK_RESOURCE) == (ancestry.GUARD_NAME, ancestry.MARK_RESOURCE)
+    assert reaper.TAG_VARIABLE == ancestry.SESSION_VARIABLE
