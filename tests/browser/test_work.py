@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from ralph.project import Project
 from tests.browser.conftest import PHONE, Open
@@ -66,6 +66,22 @@ def test_a_task_tells_its_prompt_its_memories_and_its_log(worked_on: ServedApart
     expect(page.locator("#ranking tbody tr").first).to_be_visible()
     page.get_by_label("New log line").fill("Asked the customer.")
     page.keyboard.press("Enter")
+
+    expect(page.locator("#log")).to_contain_text("Asked the customer.")
+
+
+def test_a_log_line_entered_before_the_page_has_loaded_is_kept(worked_on: ServedApart, open_page: Open) -> None:
+    with Project.open(worked_on.root) as project:
+        task = next(one for one in project.tasks.list() if one.title == "Limit requests per customer")
+    page = open_page(worked_on, f"/tasks/{task.id}")
+    held: list[Route] = []
+    page.route("**/static/task.js", held.append)
+    page.reload(wait_until="commit")
+
+    page.get_by_label("New log line").fill("Asked the customer.")
+    page.keyboard.press("Enter")
+    expect(page.locator("#log-form[data-held]")).to_be_visible()
+    held[0].continue_()
 
     expect(page.locator("#log")).to_contain_text("Asked the customer.")
 

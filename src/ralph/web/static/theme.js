@@ -1,7 +1,15 @@
-// Loaded in the head, before anything is painted: apply the chosen theme.
+// Loaded in the head, before anything is painted: apply the chosen theme, and hold forms until their modules are loaded.
 try {
   const chosen = localStorage.getItem("ralph-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 } catch {
   // No storage: keep the system theme.
 }
+
+// A form that posts is sent by its module (onSubmit in ui.js), which marks it as ready and sends what was held before.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post" || "ready" in form.dataset) return;
+  event.preventDefault();
+  form.dataset.held = "";
+});

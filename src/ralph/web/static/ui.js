@@ -250,6 +250,8 @@ export function onSubmit(form, act) {
       if (button) button.disabled = false;
     }
   });
+  form.dataset.ready = "";
+  if ("held" in form.dataset) form.requestSubmit();
 }
 
 // Handle clicks on a button or link, one at a time; a Problem becomes a toast. Modified clicks on links are left alone.
