@@ -352,7 +352,7 @@ def test_an_agent_that_talks_over_acp_is_confined(tmp_path: Path) -> None:
     from tests.agents import test_acp
 
     reply = test_acp.work(
-        test_acp.script(tmp_path, {"say": "Hello."}),
+        test_acp.light(test_acp.says("Hello.")),  # a clone in /tmp is hidden, so no file of the tests can be used
         tmp_path,
         limits=Limits(seconds=LONG_ENOUGH, sandbox=Sandbox(root=str(tmp_path))),
     )

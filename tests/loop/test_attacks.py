@@ -14,6 +14,7 @@ import pytest
 from ralph.core.actor import AGENT
 from ralph.core.errors import UsageError
 from ralph.core.records import AttemptOutcome, SubtaskSigil, TaskStatus
+from ralph.loop.git.checkouts import untracked_files
 from ralph.loop.options import RunEnding, RunOptions
 from ralph.project import Project
 from tests.loop.test_parallel import Company, Part, Together, together
@@ -276,3 +277,63 @@ def test_what_a_session_said_is_kept_though_its_place_is_a_mess(together: Togeth
 
 def remove(directory: Path) -> None:
     shutil.rmtree(directory)
+
+
+COMMIT = "git -c user.name=a -c user.email=a@b commit -qam x"
+
+
+@pytest.mark.parametrize("by", ["session", "gate"])
+def test_a_commit_to_the_base_branch_in_the_checkout_of_a_person_is_taken_back(together: Together, by: str) -> None:
+    together.commit("check.sh", "sh work.sh; sh tests/test_it.sh\n")
+    together.commit("work.sh", ":\n")
+    (together.root / "tests").mkdir()
+    together.commit("tests/test_it.sh", "exit 1\n")
+    (task,) = together.add("A")
+    before = together.git("rev-parse", "HEAD")
+    moving = f"cd {together.root} && echo exit 0 > tests/test_it.sh && {COMMIT}; echo >> work.sh; {COMMIT}"
+    work = moving if by == "session" else f'echo "({moving})" > work.sh'
+    (together.root / ".ralph/agent.sh").write_text(f"({work})\necho x >> other.txt\n{SAYS_DONE}\n")
+
+    words = ("run", "--parallel", "2", "--max-iterations", "2", "--gate", "sh check.sh")
+    ran = together.ralph(*words, "--", "sh", str(together.root / ".ralph/agent.sh"))
+
+    assert together.status(task) is not TaskStatus.DONE
+    assert together.git("rev-parse", "HEAD") == before
+    assert "during a session and is back at" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("planted", "outcome"),
+    [
+        ("conftest.py", AttemptOutcome.RETRIED),
+        ("sitecustomize.py", AttemptOutcome.RETRIED),
+        ("unittest.py", AttemptOutcome.RETRIED),
+        ("build/out.py", AttemptOutcome.DONE),
+    ],
+)
+def test_files_that_change_what_runs_do_not_appear_in_a_checkout(
+    together: Together, planted: str, outcome: AttemptOutcome
+) -> None:
+    (task,) = together.add("A")
+    checkout = together.root / f".ralph/worktrees/.check-{task.id}"
+    gate = f"mkdir -p {checkout}/build; echo > {checkout}/{planted}"
+
+    def play(part: Part) -> str:
+        part.write("a.txt", "a")
+        return DONE
+
+    together.work(Company(play), 2, iterations=1, execution={"gates": (gate,)})
+
+    assert together.outcomes() == [outcome]
+
+
+def test_a_checkout_holds_nothing_that_its_commit_lacks(together: Together) -> None:
+    together.commit(".gitignore", "*.log\nnode_modules\n")
+    assert untracked_files(together.root, "HEAD", (".ralph", ".agent", ".ralph.toml", "node_modules")) == []
+
+    for name in ("a.py", "b.log"):
+        (together.root / name).touch()
+    (together.root / "node_modules").mkdir()
+    (together.root / "node_modules/c.js").touch()
+
+    assert untracked_files(together.root, "HEAD", (".ralph", ".agent", "node_modules")) == ["a.py", "b.log"]

@@ -224,6 +224,113 @@ def test_what_is_undone_is_kept_for_the_person(together: Together) -> None:
     assert str(copy) in together.log(task)
 
 
+HOOK_CHANGES = {
+    "deleted": "rm -rf .git/hooks",
+    "a link": 'mv .git/hooks .git/other; ln -s "$HOME" .git/hooks',
+    "a file": "rm -rf .git/hooks; echo x > .git/hooks",
+    "changed": "echo x > .git/hooks/pre-commit; echo y > .git/hooks/post-commit",
+}
+
+
+@pytest.mark.parametrize("way", HOOK_CHANGES)
+def test_hooks_of_the_person_come_back(together: Together, way: str) -> None:
+    hook = together.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    (together.root / "agent.sh").write_text(f'mkdir -p "$HOME"; {HOOK_CHANGES[way]}\n{SAYS_DONE}\n')
+    together.add("A")
+
+    together.ralph("run", "--", "sh", "agent.sh")
+
+    assert not hook.parent.is_symlink()
+    assert [path for path in hook.parent.iterdir() if path.suffix != ".sample"] == [hook]
+    assert (hook.read_text(), hook.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
+
+
+USER_CHANGES = {
+    "hooks": "git config --global core.hooksPath /nowhere",
+    "alias": "git config --global alias.st '!evil'",
+    "file system monitor": "git config --global core.fsmonitor /nowhere",
+    "difftool": "git config --global difftool.x.cmd evil",
+    "deleted": 'rm "$HOME/.gitconfig"',
+}
+
+
+@pytest.mark.parametrize("way", USER_CHANGES)
+def test_programs_in_the_persons_own_configuration_are_taken_out(together: Together, tmp_path: Path, way: str) -> None:
+    config = tmp_path / "home/.gitconfig"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[user]\n\tname = a\n")
+    (together.root / "agent.sh").write_text(f"{USER_CHANGES[way]}\n{SAYS_DONE}\n")
+    (task,) = together.add("A")
+
+    together.ralph("run", "--", "sh", "agent.sh")
+
+    assert config.read_text() == "[user]\n\tname = a\n"
+    assert "put back" in together.log(task)
+
+
+def test_settings_of_submodules_are_put_back(together: Together, tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "library")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always")
+    run_git(tmp_path / "library", *who, "commit", "-q", "--allow-empty", "-m", "a")
+    run_git(together.root, *who, "submodule", "add", "-q", str(tmp_path / "library"), "library")
+    git_directory = together.root / ".git/modules/library"
+    before = (git_directory / "config").read_text()
+    (together.root / "agent.sh").write_text(
+        "git -C library config core.fsmonitor evil; echo evil > .git/modules/library/hooks/pre-commit\n"
+        f"cp -r .git/modules/library .git/modules/new\n{SAYS_DONE}\n"
+    )
+    together.add("A")
+
+    together.ralph("run", "--", "sh", "agent.sh")
+
+    assert (git_directory / "config").read_text() == before
+    assert not (git_directory / "hooks/pre-commit").exists()
+    assert (together.root / ".git/modules/new/config").exists()
+
+
+def test_a_link_does_not_lead_what_is_undone_elsewhere(together: Together, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (together.root / "agent.sh").write_text(
+        f"rm -rf .git/ralph; mkdir .git/ralph; ln -s {tmp_path}/elsewhere .git/ralph/undone\n"
+        f"git config alias.st '!evil'\n{SAYS_DONE}\n"
+    )
+    together.add("A")
+
+    together.ralph("run", "--", "sh", "agent.sh")
+
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert "alias" not in (together.root / ".git/config").read_text()
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize("has_own", [True, False])
+def test_programs_that_are_added_to_the_persons_own_configuration_during_a_run_do_not_run(
+    tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch, has_own: bool
+) -> None:
+    monkeypatch.setattr(core_git, "_trusted", {})
+    monkeypatch.setattr(core_git, "_trusted_user", None)
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    own = '[filter "own"]\n\tclean = sed s/one/two/\n'
+    (home / ".gitconfig").write_text(own if has_own else "")
+    run_git(tmp_path, "init", "-q", "root")
+    root = tmp_path / "root"
+    (root / ".gitattributes").write_text("a.txt filter=evil\nb.txt filter=own\n")
+    for name in ("a.txt", "b.txt"):
+        (root / name).write_text("one\n")
+    trust_git_programs(root)
+    added = f'[filter "evil"]\n\tclean = {place.program}\n\trequired = true\n'
+    (home / ".gitconfig").write_text((own if has_own else "") + added)
+
+    ran = run_git(root, "add", "-A")
+
+    assert ran.ok, ran.stderr
+    assert_nothing_runs(place)
+    assert run_git(root, "show", ":b.txt").stdout == ("two\n" if has_own else "one\n")
+
+
 def test_a_branch_that_another_session_deletes_loses_no_work(together: Together) -> None:
     (together.root / "agent.sh").write_text(
         "git commit -q --allow-empty -m x; echo made > made.txt;"

@@ -178,6 +178,67 @@ def test_a_change_of_an_earlier_attempt_is_not_the_base_of_a_later_one(checked: 
     assert "+exit 0" in held(checked, task)
 
 
+WEAK = "echo exit 0 > tests/test_it.sh"
+
+
+@pytest.mark.parametrize("says", [SAYS_DONE, SAYS_FAILED, "kill -9 $$"])
+def test_a_test_that_unfinished_work_weakened_is_not_the_base_of_a_later_run(checked: Trial, says: str) -> None:
+    (checked.root / "check.sh").write_text("sh tests/test_it.sh\n")
+    task = checked.project.tasks.add("Do it")
+    checked.script(f"{WEAK}\n{says}\n")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    checked.ralph("task", "reset", task.id)
+
+    go(checked, "touch x")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "+exit 0" in held(checked, task)
+    checked.ralph("task", "approve", task.id, "--yes")
+    go(checked, ":")
+    assert checked.status(task) is TaskStatus.DONE
+
+
+def test_a_test_that_another_task_weakened_in_an_earlier_run_helps_nobody(checked: Trial) -> None:
+    (checked.root / "check.sh").write_text("sh tests/test_it.sh\n")
+    first, second = checked.project.tasks.add("First", priority=1), checked.project.tasks.add("Second")
+    checked.script(f"{WEAK}\n{SAYS_FAILED}\n")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    checked.ralph("task", "block", first.id)
+
+    go(checked, "touch x")
+
+    assert checked.status(second) is TaskStatus.BLOCKED
+    assert f"left by {first.id}" in checked.project.tasks.get(second.id).task.reason
+
+
+def test_a_test_that_unfinished_work_extended_does_not_ask_a_person(checked: Trial) -> None:
+    (checked.root / "check.sh").write_text("sh tests/test_it.sh\n")
+    (checked.root / "tests/test_it.sh").write_text("grep -q a state\n")
+    task = checked.project.tasks.add("Do it")
+    checked.script(f"echo 'grep -q b state' >> tests/test_it.sh\n{SAYS_FAILED}\n")
+    printed = checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    assert "test_it.sh" not in printed.out + printed.err
+    assert held(checked, task) == ""
+
+    go(checked, "echo ab > state")
+
+    assert checked.status(task) is TaskStatus.DONE
+
+
+def test_a_package_that_unfinished_work_edited_is_noticed_by_a_later_run(checked: Trial) -> None:
+    (checked.root / "check.sh").write_text("cat node_modules/a/index.js\n")
+    (checked.root / "node_modules/a").mkdir(parents=True)
+    (checked.root / "node_modules/a/index.js").write_text("1\n")
+    task = checked.project.tasks.add("Do it")
+    checked.script(f"echo 2 > node_modules/a/index.js\n{SAYS_FAILED}\n")
+    checked.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    go(checked, "touch x")
+
+    assert checked.status(task) is TaskStatus.BLOCKED
+    assert "node_modules/a/index.js" in checked.project.tasks.get(task.id).task.reason
+
+
 @pytest.mark.parametrize("says", [SAYS_DONE, SAYS_FAILED])
 def test_a_change_of_an_earlier_run_is_not_the_base_of_a_later_one(checked: Trial, says: str) -> None:
     task = checked.project.tasks.add("Do it")

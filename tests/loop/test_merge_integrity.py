@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -239,6 +241,111 @@ def test_a_nested_repository_that_the_agent_committed_is_not_merged(together: To
     assert together.merges() == []
 
 
+@pytest.mark.parametrize("name", [".ralph/knowledge/money.md", ".ralph/specs/money.md", ".agent/memories.md"])
+def test_files_of_ralph_that_are_not_committed_keep_the_worktree(together: Together, name: str) -> None:
+    (task,) = together.add("Write down how money is counted")
+
+    def play(part: Part) -> str:
+        (part.directory / name).parent.mkdir(parents=True, exist_ok=True)
+        part.write(name, TEACH)
+        part.write("made.txt", "made\n")
+        return DONE
+
+    together.work(Company(play), 2, execution={"gates": ("true",)})
+
+    assert together.status(task) is TaskStatus.DONE
+    assert f"{name} is a file of Ralph and will not be merged." in together.log(task)
+    assert (together.root / f".ralph/worktrees/{task.id}/{name}").read_text() == TEACH
+
+
+def test_names_that_are_not_utf8_keep_the_worktree(together: Together) -> None:
+    (together.root / ".gitignore").write_bytes(b"caf\xe9/\nlocal/\n")
+    Path(os.fsdecode(os.fsencode(together.root) + b"/caf\xe9.txt")).write_text("old\n")
+    together.commit_all()
+    (task,) = together.add("Open a cafe")
+
+    def play(part: Part) -> str:
+        for folder, name in ((b"caf\xe9", b"a.txt"), (b"local", b"caf\xe9.txt"), (b".", b"caf\xe9.txt")):
+            path = Path(os.fsdecode(os.path.join(os.fsencode(part.directory), folder, name)))  # noqa: PTH118
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(TEACH)
+        git(part.directory, "update-index", "--assume-unchanged", os.fsdecode(b"caf\xe9.txt"))
+        return DONE
+
+    together.work(Company(play), 2, execution={"gates": ("true",)})
+
+    log = together.log(task)
+    assert together.status(task) is TaskStatus.DONE
+    assert "caf\ufffd/ is ignored" in log
+    assert "local/caf? is ignored" in log or "local/caf?.txt is ignored" in log
+    assert "caf\ufffd.txt is marked as unchanged" in log
+    assert together.places() == [task.id]
+
+
+def test_a_task_that_leaves_its_work_in_an_ignored_directory_only_keeps_it(together: Together) -> None:
+    (together.root / ".gitignore").write_text("vendor/\n")
+    together.commit_all()
+    (task,) = together.add("Add the library")
+
+    def play(part: Part) -> str:
+        (part.directory / "vendor").mkdir()
+        part.write("vendor/money.py", TEACH)
+        return DONE
+
+    together.work(Company(play), 2)
+
+    assert "vendor/money.py is ignored by .gitignore:1 and will not be merged." in together.log(task)
+    assert (together.root / f".ralph/worktrees/{task.id}/vendor/money.py").read_text() == TEACH
+
+
+def test_a_link_in_place_of_a_worktree_leads_nobody_elsewhere(together: Together, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(together.root), str(other))
+    (task,) = together.add("Count money")
+
+    def play(part: Part) -> str:
+        (other / "money.py").write_text(TEACH)
+        part.directory.rename(f"{part.directory}.moved")
+        part.directory.symlink_to(other)
+        return DONE
+
+    together.work(Company(play), 2, iterations=1, execution={"gates": ("true",)})
+
+    assert together.status(task) is TaskStatus.BLOCKED
+    assert (other / "money.py").read_text() == TEACH
+    assert git(other, "status", "--porcelain") == "?? money.py\n"
+    assert together.merges() == []
+
+
+def test_the_persons_tree_moves_on_even_if_a_session_has_checked_out_the_base(
+    together: Together, tmp_path: Path
+) -> None:
+    (task,) = together.add("Count money")
+
+    def play(part: Part) -> str:
+        git(part.directory, "worktree", "add", "-q", "--force", str(tmp_path / "a"), "main")
+        return writes_money(part)
+
+    together.work(Company(play), 2, execution={"gates": (HAS_MONEY,)})
+
+    assert together.status(task) is TaskStatus.DONE
+    assert (together.root / "lib/money.py").read_text() == TEACH
+    assert together.changes() == ""
+
+
+def test_a_session_that_deletes_the_locks_does_not_keep_its_work_from_being_merged(together: Together) -> None:
+    (task,) = together.add("Count money")
+
+    def play(part: Part) -> str:
+        shutil.rmtree(together.root / ".git/ralph")
+        return writes_money(part)
+
+    together.work(Company(play), 2, execution={"gates": (HAS_MONEY,)})
+
+    assert together.status(task) is TaskStatus.DONE
+    assert together.left() == ""
+
+
 @pytest.fixture
 def library(together: Together, tmp_path: Path) -> Together:
     """Give the project with a submodule."""
@@ -286,6 +393,21 @@ def test_changes_in_a_submodule_keep_the_worktree(library: Together) -> None:
     assert (library.root / f".ralph/worktrees/{task.id}/library/b.txt").read_text() == "b\n"
 
 
+def test_files_in_a_submodule_that_is_not_checked_out_keep_the_worktree(library: Together) -> None:
+    (task,) = library.add("Change the library")
+
+    def play(part: Part) -> str:
+        part.write("library/b.txt", "b\n")
+        part.write("made.txt", "made\n")
+        return DONE
+
+    library.work(Company(play), 2, execution={"gates": ("true",)})
+
+    assert library.status(task) is TaskStatus.DONE
+    assert "library is a submodule that is not checked out" in library.log(task)
+    assert (library.root / f".ralph/worktrees/{task.id}/library/b.txt").read_text() == "b\n"
+
+
 # --- what gates find there ------------------------------------------------------------------------------
 
 
@@ -309,8 +431,9 @@ def test_gates_run_on_a_clean_checkout_of_the_commit_that_is_merged(together: To
 def test_after_others_have_merged_the_gates_see_both_together(together: Together, tmp_path: Path) -> None:
     (task,) = together.add("Teach it money")
     seen = tmp_path / "seen"
-    moves = f"[ -e {seen} ] || (cd {together.root} && echo 1 > person.txt && git add person.txt && "
-    moves += "git -c user.name=a -c user.email=a@example.com commit -qm person)"
+    # Without the mark of sessions, as a person does.
+    moves = f"[ -e {seen} ] || (cd {together.root} && echo 1 > person.txt && git add person.txt && unset "
+    moves += "GIT_REFLOG_ACTION && git -c user.name=a -c user.email=a@example.com commit -qm person)"
     gate = f"{moves}; ls >> {seen}; git rev-parse HEAD^{{tree}} > {tmp_path}/tree"
 
     together.work(Company(writes_money), 2, execution={"gates": (gate,)})

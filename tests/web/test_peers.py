@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from ralph.core.actor import UNKNOWN_CLIENT
-from ralph.core.ancestry import LoopSession, enclosing_sessions
+from ralph.core.ancestry import MARK_RESOURCE, LoopSession, enclosing_sessions
 from ralph.core.errors import UsageError
 from ralph.web import peers
 from ralph.web.peers import peer_agent
@@ -47,11 +48,32 @@ def test_a_client_outside_of_all_sessions_is_no_agent(connection: Connection, mo
 
 def test_a_client_inside_a_session_is_an_agent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "find_session_processes", lambda: [os.getpid()])
-    monkeypatch.setattr(peers, "sessions_of", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
+    monkeypatch.setattr(peers, "sessions_or_mark", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
 
     found = agent(connection[1])
 
     assert getattr(found, "session", None) == "s-1"
+
+
+def test_a_client_that_has_outlived_its_guard_is_an_agent(connection: Connection) -> None:
+    mark = f"import resource; resource.setrlimit({MARK_RESOURCE}, (1 << 40, 1 << 40)); print(flush=True); input()"
+    client, server = connection
+    with subprocess.Popen(
+        [sys.executable, "-c", mark],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=(client.fileno(),),
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        address = server.getpeername()[:2], server.getsockname()[:2]
+        client.close()
+
+        found = peer_agent("/nowhere", *address)
+        program.communicate(b"\n")
+
+    assert found is not None
+    assert found.is_loop_session
 
 
 def test_a_socket_that_nobody_holds_is_an_agents(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +101,7 @@ def test_an_ipv6_socket_with_another_address_of_this_machine_is_found(
     monkeypatch: pytest.MonkeyPatch, is_inside: bool
 ) -> None:
     monkeypatch.setattr(peers, "find_session_processes", lambda: [os.getpid() if is_inside else 1])
-    monkeypatch.setattr(peers, "sessions_of", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
+    monkeypatch.setattr(peers, "sessions_or_mark", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
     monkeypatch.setattr(peers, "_holds", lambda pid, inode: pid == os.getpid())
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
         client.bind((f"::ffff:{own_address()}", 0))

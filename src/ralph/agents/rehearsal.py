@@ -41,6 +41,9 @@ _TASK_ID = re.compile(r"^\*\*(\S+?)\*\*:", re.MULTILINE)
 _ATTEMPT = re.compile(r"^- Attempt (\d+) at this task", re.MULTILINE)
 _HANDOVER = re.compile(r"^#### From the \w+, attempt \d+$", re.MULTILINE)
 
+MAX_PLAYBOOK_KB = 4_096
+"""Maximum size of a playbook; nothing edits it, so reading it is fast."""
+
 
 # --- the playbook ------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Playbook:
 def read_playbook(path: Path) -> Playbook:
     """Read a playbook file, or raise an error that says what is wrong and where."""
     try:
-        tree = parse_toml(path.read_text(encoding="utf-8"))
+        tree = parse_toml(path.read_text(encoding="utf-8"), MAX_PLAYBOOK_KB)
         return Playbook(tasks=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
     except FileNotFoundError:
         raise AgentUnavailableError(

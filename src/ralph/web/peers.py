@@ -8,7 +8,7 @@ import struct
 from ipaddress import ip_address
 
 from ralph.core.actor import UNKNOWN_CLIENT
-from ralph.core.ancestry import IS_LINUX, find_session_processes, sessions_of
+from ralph.core.ancestry import IS_LINUX, find_session_processes, sessions_or_mark
 from ralph.core.records import record
 from ralph.workspace import agent_at
 
@@ -50,7 +50,7 @@ def peer_agent(root: str, client: Address, server: Address) -> Actor | None:
         return None
     for pid in inside:
         if _holds(pid, peer.inode) is not False:
-            return agent_at(root, sessions_of(pid))
+            return agent_at(root, sessions_or_mark(pid))
     outside = [_holds(int(name), peer.inode) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
     # A socket that nobody holds is on its way between two processes, or in one that hides what it holds.
     return None if any(outside) else UNKNOWN_CLIENT

@@ -473,6 +473,12 @@ def test_a_missing_program_is_told_before_anything_starts(tmp_path: Path) -> Non
         run(["./bin/nonesuch"], tmp_path)
 
 
+def test_a_directory_of_the_path_that_cannot_be_searched_is_skipped(tmp_path: Path) -> None:
+    path = os.pathsep.join((f"{tmp_path}/{'a' * 300}", os.environ["PATH"]))
+
+    assert run(["sh", "-c", "exit 3"], tmp_path, environment={"PATH": path}).exit_code == 3
+
+
 def test_a_program_in_the_directory_is_not_taken_for_one_in_the_path(tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("#!/bin/sh\necho hi\n")
     (tmp_path / "agent.sh").chmod(0o755)

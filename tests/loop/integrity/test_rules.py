@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph.loop.integrity.dependencies import InstalledPackages
 from ralph.loop.integrity.hijacks import find_hijacks
 from ralph.loop.integrity.judge import compare
 from ralph.loop.integrity.overlay import copied_project
@@ -179,6 +180,21 @@ def test_a_target_is_asked_for_by_its_name(title: str) -> None:
         ("conftest.py", "", "from hooks import clear as pytest_collection_modifyitems\n", False),
         ("conftest.py", "", "from hooks import *\n", False),
         ("conftest.py", "", "X = exec('import calc')\n", False),
+        ("conftest.py", "import sys\nsys.path.append('src')\n", 'sys.path.append("src")\nX = 1\n', True),
+        ("conftest.py", "", "import sys\nsys.path.insert(0, 'fakes')\n", False),
+        ("package.json", "{}", '{"bin": {"kit": "cli.js"}, "engines": {"node": ">=20"}}', True),
+        ("package.json", "{}", '{"bin": {"node": "cli.js"}}', False),
+        ("pyproject.toml", "[build-system]\nrequires = ['a']", "[build-system]\nrequires = ['a>=2']", True),
+        (
+            "pyproject.toml",
+            "[build-system]\nrequires = []",
+            "[build-system]\nrequires = []\nbackend-path = ['.']",
+            False,
+        ),
+        (".env", "A=1\n", "A=1\nLIMIT=3\n# why\n", True),
+        (".env", "A=1\n", "A=2\n", False),
+        (".env", "A=1\n", "A=1\nPYTEST_ADDOPTS=--co\n", False),
+        (".env", "A=1\n", "A=1\nB=$(touch x)\n", False),
         ("conftest.py", "", "class H:\n    import calc\n    calc.add = None\n", False),
         ("a.egg-info/entry_points.txt", "", "[console_scripts]\ncalc = calc:main\n", True),
         ("a.egg-info/entry_points.txt", "", "[pytest11]\na = plugin\n", False),
@@ -205,7 +221,24 @@ def test_a_change_that_cannot_matter_is_told_by_its_structure(
         ("a.py", "atexit.register(os._exit, 0)\n", True),
         ("a.py", "sys.modules['pytest'] = fake\n", True),
         ("a.py", "sys.exit(main())\n", False),
-        ("a.py", "import unittest\n\nself.assertEqual(a, b)\n", False),
+        ("tests/a.py", "import unittest\n\nself.assertEqual(a, b)\n", False),
+        ("run_tests.py", "import unittest\nunittest.main()\n", False),
+        ("a.py", "import unittest\n\n\ndef f():\n    raise unittest.SkipTest('x')\n", True),
+        ("a.py", "from pytest import skip\n", True),
+        ("a.py", "import doctest\ndoctest.testmod()\n", False),
+        ("tests/a.py", "from unittest import TestCase as C\nC.assertEqual = print\n", True),
+        ("a.py", "class A:\n    def __eq__(self, other):\n        return True\n", True),
+        ("a.py", "class A:\n    def __eq__(self, other):\n        return self.a == other.a\n", False),
+        ("a.py", f"import unittest\nunittest.TestCase.run = f\n{'# x' * 200_000}\n", True),
+        ("a.py", "# x" * 1_000_000, True),
+        ("a.py", "import os\npid = os.fork()\nif pid == 0:\n    main()\n    os._exit(0)\n", False),
+        ("a.py", "import os\npid = os.fork()\nif pid:\n    os._exit(0)\n", True),
+        ("a.py", "import os\nos.fork()\nx = 0\nif x == 0:\n    os._exit(0)\n", True),
+        ("a.py", "def finders():\n    return list(sys.meta_path)\n", False),
+        ("a.py", "finders = sys.meta_path\nfinders.insert(0, F())\n", True),
+        ("a.js", "const check = require('node:assert');\ncheck.strictEqual = () => {};\n", True),
+        ("a.js", "const assert = require('node:assert');\nassert(x);\n", False),
+        ("a.js", "const { test } = require('node:test');\n", True),
         ("a.js", "assert.strictEqual = () => {};\n", True),
         ("a.js", "process.exit(1);\n", False),
         ("a.js", "process.exit(0);\nexports.add = 1;\n", True),
@@ -248,6 +281,72 @@ def test_a_link_out_of_the_project_needs_a_person_also_in_place_of_a_file(before
     assert not compare(tree(before), outside, Protection(), scope_of(("calc.py",), [])).for_person
 
 
+@pytest.mark.parametrize(
+    ("title", "path", "before", "after", "is_renaming"),
+    [
+        ("Rename kit.py to box.py", "Makefile", "t:\n\tpython kit.py\n", "t:\n\tpython box.py\n", True),
+        ("Rename kit.py to box.py", "Makefile", "t:\n\tpython kit.py\n", "t:\n\ttrue box.py\n", False),
+        ("Change kit.py to be like box.py", "Makefile", "t:\n\tpython kit.py\n", "t:\n\tpython box.py\n", False),
+        ("Do not rename kit to box", "Makefile", "t:\n\tpython -m kit\n", "t:\n\tpython -m box\n", False),
+    ],
+)
+def test_names_may_change_where_a_person_asks_for_it(
+    title: str, path: str, before: str, after: str, is_renaming: bool
+) -> None:
+    report = compare(tree({path: before}), tree({path: after}), Protection(), scope_of((), [title]))
+
+    assert bool(report.for_person) is not is_renaming
+
+
+TESTS = {"tests/test_a.py": "cases = json.load(open('cases.json'))\nsee(HERE / 'golden')\n"}
+
+
+@pytest.mark.parametrize(
+    ("path", "gate", "counts"),
+    [
+        ("cases.json", "make test", True),
+        ("golden/one.txt", "make test", True),
+        ("golden/plain", "make test", True),
+        ("data/other.json", "make test", False),
+        ("Tests/one.py", "make test", True),
+        ("testutil.py", "make test", True),
+        ("contest/data.csv", "make test", False),
+        ("notes.txt", "cd . && make test", False),
+        ("qa/a.sh", "for f in qa/*.sh; do sh $f; done", True),
+        ("qa/run", "D=qa; sh $D/run", True),
+        ("out.txt", "./kit | diff - out.txt", True),
+        ("src/kit.py", "ruff check src", False),
+        ("src/units.json", "ruff check src", False),
+    ],
+)
+def test_what_tests_and_gates_read_counts_as_a_test(path: str, gate: str, counts: bool) -> None:
+    base, now = tree({**TESTS, path: "1\n"}), tree({**TESTS, path: "2\n"})
+
+    report = compare(base, now, Protection(gates=(gate,)), scope_of((), []))
+
+    assert ([one.path for one in report.tests] == [path]) is counts
+
+
+def test_a_list_that_a_gate_reads_names_what_it_runs() -> None:
+    files = {"list": "qa/all\n", "qa/all": "1\n"}
+    protection = Protection(gates=("for f in $(cat list); do sh $f; done",))
+
+    report = compare(tree(files), tree({**files, "qa/all": "2\n"}), protection, scope_of((), []))
+
+    assert [one.path for one in report.tests] == ["qa/all"]
+
+
+def test_tests_are_known_by_their_content_where_they_have_no_usual_name() -> None:
+    case = "import unittest\n\n\nclass A(unittest.TestCase):\n    pass\n"
+    base = tree({"t/one.py": case, "kit.py": "x = 1\n"})
+    now = tree({"t/one.py": "", "t/two.py": case, "kit.py": f"x = 1\n{case}"})
+
+    report = compare(base, now, Protection(), scope_of((), []))
+
+    assert [one.path for one in report.tests] == ["t/one.py"]
+    assert [one.path for one in report.for_person] == ["kit.py"]
+
+
 def test_a_task_that_names_a_file_does_not_allow_every_statement_in_it() -> None:
     base, now = tree({"calc.py": "x = 1\n"}), tree({"calc.py": "import os\nos._exit(0)\n"})
 
@@ -276,6 +375,41 @@ def test_files_above_a_project_are_compared_and_copied(tmp_path: Path) -> None:
     with copied_project(tmp_path / "app") as copy:
         assert (copy / "calc.py").exists()
         assert (copy / "../shared/util.py").exists()
+
+
+def test_a_directory_is_compared_with_the_files_above_it_and_the_code_in_caches(tmp_path: Path) -> None:
+    write(tmp_path, ".git/HEAD", ".git/objects/a.py", "top/app/calc.py", "top/other/x.py")
+    base = DirectorySnapshot(tmp_path / "top/app", lambda path: True)
+    write(tmp_path, "conftest.py", "top/app/.cache/h.py", "top/app/.cache/h.json", "top/app/.mypy_cache/x/y.py")
+
+    now = DirectorySnapshot(tmp_path / "top/app", lambda path: True, base)
+
+    assert base.states.keys() == {"calc.py"}
+    assert now.states.keys() == {"calc.py", "../../conftest.py", ".cache/h.py", ".mypy_cache/x/y.py"}
+
+
+def test_packages_that_are_installed_again_with_the_same_content_are_not_changed(tmp_path: Path) -> None:
+    same, other, nested = (
+        tmp_path / "node_modules/a/same.js",
+        tmp_path / "node_modules/a/other.js",
+        tmp_path / "web/node_modules/b.js",
+    )
+    write(tmp_path, "node_modules/a/same.js", "node_modules/a/other.js", "web/package.json", "web/node_modules/b.js")
+    installed = InstalledPackages(tmp_path)
+    installed.wait()
+    content = same.read_bytes()
+    for path in (same, other, nested):
+        path.unlink()
+    same.write_bytes(content)
+    other.write_text("edited")
+    nested.write_text("edited")
+
+    found = installed.changes(tmp_path, tree({}), tree({}))
+
+    assert [one.path for one in found] == ["node_modules/a/other.js", "web/node_modules/b.js"]
+    again = InstalledPackages(tmp_path)
+    assert again.changes(tmp_path, tree({}), tree({})) == []
+    assert again.has_found(found[0].path, found[0].digest)
 
 
 @pytest.mark.parametrize("planted", ["pytest/__init__.py", "tests/helper.py", "test/node_modules/check/index.js"])

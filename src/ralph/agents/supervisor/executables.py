@@ -23,7 +23,8 @@ def find_program(name: str, directory: Path, search_path: str) -> Path:
         candidates = [directory / name]
     else:
         candidates = [directory / candidate / name for candidate in search_path.split(os.pathsep)]
-    files = [candidate for candidate in candidates if candidate.is_file()]
+    # Unlike its method, this is False in a directory of the PATH that cannot be searched.
+    files = [candidate for candidate in candidates if os.path.isfile(candidate)]  # noqa: PTH113
     for file in files:
         if os.access(file, os.X_OK):
             return file.absolute()

@@ -16,7 +16,7 @@ from ralph.core.agents import AGENTS
 from ralph.core.config import YAML_NAMES
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.files import SANDBOX_VARIABLE
-from ralph.core.git import find_git_directories, query_git
+from ralph.core.git import find_git_directories, find_submodules, query_git
 from ralph.core.records import record
 from ralph.core.store_url import file_path, is_postgres
 from ralph.core.trust_record import record_paths
@@ -49,7 +49,7 @@ _CACHES = (".cache", ".npm")
 """Caches in the home directory, which are writable."""
 _PROTECTED = (".ralph", ".ralph.toml", *YAML_NAMES)
 """What Ralph keeps in a project and reads from it."""
-_PROTECTED_IN_GIT = ("hooks", "info")
+_PROTECTED_IN_GIT = ("hooks", "info", "ralph")
 _PROTECTED_IN_WORKTREES = ("commondir", "gitdir", "config.worktree")
 _PLACEHOLDERS = {"commondir": ".\n", "config.worktree": "", "objects/info/alternates": ""}
 """Files that lead git elsewhere, with a content that does not: only what exists can be protected by a mount."""
@@ -174,7 +174,9 @@ class _Mounts:
         if git:
             self._protect_git(git)
             self._protect_worktrees(f"{git}/worktrees", directory)
-            self.show("--ro-bind-try", _submodule_files(git))
+            self.show(
+                "--ro-bind-try", [f"{one}/{name}" for one in find_submodules(git) for name in ("config", "hooks")]
+            )
 
     def protect_database(self, sandbox: Sandbox, directory: str) -> None:
         """Make the directory of the database read-only, with the files next to it, where it would be writable."""
@@ -226,14 +228,6 @@ def _place_files(git: str) -> None:
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.link(file.name, path)  # git must not see it empty
-
-
-def _submodule_files(git: str) -> Iterator[str]:
-    """Yield the configuration and hooks of submodules."""
-    for folder, folders, files in os.walk(f"{git}/modules"):
-        if "HEAD" in files:
-            yield from (f"{folder}/config", f"{folder}/hooks")
-            folders[:] = [name for name in folders if name == "modules"]
 
 
 def sandbox_of(config: Config, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:

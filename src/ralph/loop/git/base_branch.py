@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ralph.core.config import TOML_NAME
 from ralph.core.errors import WorktreeError
+from ralph.core.files import read_bytes_or_none
 from ralph.core.records import record
 from ralph.loop.git.commits import (
     REPOSITORY_MODE,
@@ -21,7 +22,7 @@ from ralph.loop.git.commits import (
     name_few,
 )
 from ralph.loop.git.repository import StopRequestedError, full_ref, git_error, operation_in_progress
-from ralph.loop.git.worktrees import made_commits
+from ralph.loop.git.worktrees import SESSION_ACTION, made_commits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 
 MERGE_RETRIES = 5
 """Number of attempts to merge while others move the base branch."""
+MAX_LOG_ENTRIES = 100
+"""Number of moves of the branch among which that of a session is looked for."""
 MAX_CONFLICT_LINES = 10
 """Maximum number of conflict lines quoted from git."""
 
 _LINK_MODE = "120000"
 """Mode of a symbolic link in a tree."""
-"""File mode of a commit of a submodule or nested repository."""
 
 
 @record
@@ -83,18 +85,25 @@ class BaseBranch:
         return refs[self.name], refs[worktree.branch]
 
     def undo_move(self, worktree: TaskWorktree) -> str:
-        """Move this branch back if a session has moved it to a commit of its own; return what happened."""
-        made = made_commits(worktree.root)
-        current = self._repository.find_branches(self.name).get(self.name) if made else None
-        if current is None or current.commit == worktree.base_commit or current.commit not in made:
+        """Move this branch back if a session or a gate has moved it; return what happened."""
+        made, log = made_commits(worktree.root), self._read_log()
+        if not log or not _is_by_session(*log[0], made):
             return ""
-        ran = self._repository.try_git(
-            self._repository.top, "rev-parse", "-q", "--verify", f"{full_ref(self.name)}@{{1}}"
-        )
-        before = ran.stdout.strip() if ran.ok else worktree.base_commit
+        current = self._repository.find_branches(self.name).get(self.name)
+        if current is None or current.commit in (worktree.base_commit, "") or current.commit != log[0][0]:
+            return ""
+        before = next((commit for commit, what in log if not _is_by_session(commit, what, made)), worktree.base_commit)
         updating = ("update-ref", "-m", "ralph: moved back", full_ref(self.name), before, current.commit)
         self._repository.run_git_checked(self._repository.top, *updating)
-        return f"{self.name} was moved to {current.commit[:12]} during a session and is back at {before[:12]}."
+        left = f" Its files are still in {current.worktree}." if current.worktree else ""
+        return f"{self.name} was moved to {current.commit[:12]} during a session and is back at {before[:12]}.{left}"
+
+    def _read_log(self) -> list[tuple[str, str]]:
+        """Return the latest commits that this branch was moved to, newest first, and what led to each."""
+        words = ("log", "-g", "--format=%H %gs", "-n", str(MAX_LOG_ENTRIES), full_ref(self.name), "--")
+        ran = self._repository.try_git(self._repository.top, *words)
+        entries = (line.partition(" ") for line in ran.stdout.splitlines()) if ran.ok else ()
+        return [(commit, what) for commit, _, what in entries]
 
     def catch_up(self, worktree: TaskWorktree, base: BranchRef, work: BranchRef) -> CommittedWork:
         """Merge this branch into a worktree, if it lacks anything; raise MergeRefusedError if they conflict."""
@@ -235,7 +244,7 @@ class BaseBranch:
         if current and current.commit != before.commit:
             return False
         blocking = [line.strip() for line in ran.stderr.split("\n") if line.startswith("\t")]
-        why = f"commit or stash the changes to {name_few(blocking)} in {before.worktree}."
+        why = f"commit or stash the changes to {name_few(blocking)} in {self._checked_out_in(before)}."
         raise MergeRefusedError(
             f"The work on {branch} is not merged into {self.name}: {why if blocking else git_error(ran)}",
             waits_for_person=True,
@@ -243,7 +252,8 @@ class BaseBranch:
 
     def _advance(self, before: BranchRef, commit: str, why: str) -> GitResult:
         """Fast-forward the base branch, together with the worktree that has it checked out, if any."""
-        if before.worktree and Path(before.worktree).is_dir():
+        worktree = self._checked_out_in(before)
+        if worktree and Path(worktree).is_dir():
             # Without --no-overwrite-ignore, git silently overwrites ignored files.
             merging = (
                 "merge",
@@ -254,9 +264,20 @@ class BaseBranch:
                 "--no-verify-signatures",
                 commit,
             )
-            return self._repository.try_git_when_unlocked(Path(before.worktree), *merging, GIT_REFLOG_ACTION=why)
+            return self._repository.try_git_when_unlocked(Path(worktree), *merging, GIT_REFLOG_ACTION=why)
         updating = ("update-ref", "-m", why, full_ref(self.name), commit, before.commit)
         return self._repository.try_git(self._repository.top, *updating)
+
+    def _checked_out_in(self, branch: BranchRef) -> str:
+        """Return the worktree that has this branch checked out: the person's own, even if a session has forced one."""
+        head = read_bytes_or_none(self._repository.git_directory / "HEAD")
+        is_here = head is not None and head.strip() == os.fsencode(f"ref: {full_ref(self.name)}")
+        return str(self._repository.top) if is_here else branch.worktree
+
+
+def _is_by_session(commit: str, what: str, made: Collection[str]) -> bool:
+    """Return whether an entry of a branch's log is the work of a session; `made` are commits made in its worktree."""
+    return what.startswith(SESSION_ACTION) or (commit in made and not what.startswith(("commit", "merge ")))
 
 
 def _is_below(path: str, folder: Path) -> bool:

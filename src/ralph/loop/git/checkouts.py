@@ -53,12 +53,23 @@ def changed_files(directory: Path, commit: str) -> list[str]:
         # The checkout's own index may hide changes: its flags are in the hands of whoever writes there.
         index = {"GIT_INDEX_FILE": f"{folder}/index"}
         run_git(directory, "read-tree", commit, environment=index)
-        found = run_git(directory, "diff", "--name-only", "--no-ext-diff", "-z", "--no-relative", environment=index)
+        options = ("--name-only", "--no-ext-diff", "-z", "--no-relative", "--ignore-submodules=dirty")
+        found = run_git(directory, "diff", *options, environment=index)
     return (
         [path for path in found.stdout.split("\0") if path and not path.endswith(".pyc")]
         if found.ok
         else ["(git could not compare them)"]
     )
+
+
+def untracked_files(directory: Path, commit: str, reuse: Sequence[str]) -> list[str]:
+    """Return the files of a checkout that its commit does not have, whatever git ignores."""
+    with tempfile.TemporaryDirectory(prefix="ralph-index-") as folder:
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        run_git(directory, "read-tree", commit, environment=index)
+        found = run_git(directory, "ls-files", "--others", "-z", environment=index)
+    reused = tuple(f"{name.rstrip('/')}/" for name in reuse)
+    return [path for path in found.stdout.split("\0") if path and not path.startswith(reused)]
 
 
 def _link(path: Path, source: Path) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 REPOSITORY_MODE = "160000"
 """Mode of a nested repository in a tree."""
+LIST_INDEX = ("ls-files", "--stage", "-z")
+"""Arguments of git for `nested_repositories`."""
 MAX_NAMED_PATHS = 3
 """Maximum number of paths named in a message."""
 _MARKERS = (re.compile(rb"^<{7} ", re.MULTILINE), re.compile(rb"^>{7} ", re.MULTILINE))
@@ -89,7 +91,7 @@ class TaskCommitter:
             why = "is a nested git repository, whose files would be lost. Delete its .git directory."
             raise MergeRefusedError(f"The work cannot be committed: {name_few(nested)} {why}")
         if changed or state.unmerged or operation_in_progress(folder):
-            nested = self._nested_repositories(worktree)
+            nested = nested_repositories(self._repository.run_git_checked(worktree.root, *LIST_INDEX))
             skipped = (*self._excluded, *nested)
             self._git_or_refuse(
                 worktree, "add", "-A", "--", ":/", *(f":(top,exclude,literal){name}" for name in skipped)
@@ -105,11 +107,6 @@ class TaskCommitter:
 
     def _status(self, worktree: TaskWorktree) -> WorktreeStatus:
         return self._repository.status(worktree.root, "--untracked-files=all", "--ignored=matching")
-
-    def _nested_repositories(self, worktree: TaskWorktree) -> list[str]:
-        """Return nested repositories in the index: to add them, git would run the programs that they configure."""
-        listed = self._repository.run_git_checked(worktree.root, "ls-files", "--stage", "-z").split("\0")
-        return [entry.partition("\t")[2] for entry in listed if entry.startswith(REPOSITORY_MODE)]
 
     def _git_or_refuse(self, worktree: TaskWorktree, *arguments: str) -> None:
         ran = self._repository.try_git(worktree.root, *arguments)
@@ -149,6 +146,11 @@ class TaskCommitter:
             raise WorktreeError(f"The worktree {worktree.root} no longer exists.")
         remove_stale_locks(folder)
         return folder
+
+
+def nested_repositories(listing: str) -> list[str]:
+    """Return nested repositories in the index: to add them, git would run the programs that they configure."""
+    return [entry.partition("\t")[2] for entry in listing.split("\0") if entry.startswith(REPOSITORY_MODE)]
 
 
 def is_inside(path: str, parents: Collection[str]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ralph.core.files import read_bytes_or_none
 from ralph.loop.git.commits import REPOSITORY_MODE, is_inside
+from ralph.loop.git.worktrees import made_commits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ OUTPUT_DIRECTORIES = frozenset(
     " temp logs .idea .vscode .vs .git".split()
 )
 """Names of directories that hold dependencies, build output or caches."""
+MADE_BY_HAND_TOO = frozenset("vendor env tmp .tmp temp".split())
+"""Those of them that may hold work, too: what a task leaves there counts if it has changed nothing else."""
+_UNREADABLE = "\ufffd"
+"""Stands in a path for a byte that is not UTF-8."""
 OUTPUT_SUFFIXES = (
     *(".pyc", ".pyo", ".pyd", ".so", ".o", ".obj", ".a", ".lib", ".dll", ".dylib", ".exe", ".pdb", ".class", ".jar"),
     *(".war", ".whl", ".beam", ".hi", ".gcda", ".gcno", ".rlib", ".rmeta", ".wasm", ".map", ".tsbuildinfo", ".log"),
@@ -43,26 +48,29 @@ OUTPUT_SUFFIXES = (
 
 
 def find_left_out(
-    repository: Repository, worktree: TaskWorktree, state: WorktreeStatus, skipped: Sequence[str]
+    repository: Repository, worktree: TaskWorktree, state: WorktreeStatus, excluded: Sequence[str]
 ) -> tuple[str, ...]:
     """Return a sentence for each file of a worktree that is in no commit and nowhere else.
 
-    `state` is the status of the worktree with ignored files; what is in `skipped` does not count.
+    `state` is the status of the worktree with ignored files, `excluded` are paths that are never committed.
     """
+    own = [
+        f"{repository.relative_path(path)} is a file of Ralph and will not be merged."
+        for path in state.changed
+        if is_inside(path, excluded) and _is_work(worktree.root / path, repository.top / path)
+    ]
     submodules = [
-        f"{repository.relative_path(path)} has changes that are not committed in it and will not be merged."
-        for path in _dirty_submodules(repository, worktree.root)
+        f"{repository.relative_path(path)} {why} and will not be merged."
+        for path, why in _changed_submodules(repository, worktree.root)
     ]
     hidden = [
         f"{repository.relative_path(path)} is marked as unchanged in git's index and will not be merged."
         for path in _changed_behind_flags(repository, worktree.root)
     ]
-    paths = [path for path in state.ignored if not is_inside(path.rstrip("/"), skipped)]
-    return (
-        *submodules,
-        *hidden,
-        *_explain(repository, worktree.root, _find_work(worktree.root, repository.top, paths)),
-    )
+    is_empty = not state.changed and not made_commits(worktree.root)
+    output = OUTPUT_DIRECTORIES - MADE_BY_HAND_TOO if is_empty else OUTPUT_DIRECTORIES
+    ignored = _find_work(worktree.root, repository.top, state.ignored, output)
+    return (*own, *submodules, *hidden, *_explain(repository, worktree.root, ignored))
 
 
 def _index_entries(repository: Repository, top: Path) -> Iterator[tuple[str, list[str], str]]:
@@ -74,19 +82,24 @@ def _index_entries(repository: Repository, top: Path) -> Iterator[tuple[str, lis
             yield tag, stage, path
 
 
-def _dirty_submodules(repository: Repository, top: Path) -> Iterator[str]:
+def _changed_submodules(repository: Repository, top: Path) -> Iterator[tuple[str, str]]:
     """Yield nested repositories with uncommitted changes; git itself would run the programs that they configure."""
     for _, stage, path in _index_entries(repository, top):
-        if stage[0] == REPOSITORY_MODE and (top / path / ".git").exists():
+        if stage[0] != REPOSITORY_MODE:
+            continue
+        if (top / path / ".git").exists():
             state = repository.status(top / path, "--untracked-files=normal")
             if state.changed or state.unmerged:
-                yield path
+                yield path, "has changes that are not committed in it"
+        elif any(names for _, _, names in os.walk(top / path)):
+            # Git does not look into the directory of a submodule that is not checked out.
+            yield path, "is a submodule that is not checked out; what is in its directory is in no commit"
 
 
 def _changed_behind_flags(repository: Repository, top: Path) -> Iterator[str]:
     """Yield files whose changes git does not see: marked as assume-unchanged or skip-worktree."""
     for tag, stage, path in _index_entries(repository, top):
-        if (tag.islower() or tag == "S") and _differs(top / path, stage[0], stage[1]):
+        if (tag.islower() or tag == "S") and (_UNREADABLE in path or _differs(top / path, stage[0], stage[1])):
             yield path
 
 
@@ -102,32 +115,36 @@ def _differs(path: Path, mode: str, blob: str) -> bool:
     return digest.hexdigest() != blob or (mode.startswith("100") and is_executable != (mode == "100755"))
 
 
-def _find_work(top: Path, root: Path, ignored: Collection[str]) -> list[str]:
-    """Return ignored files that are neither output nor in the person's own tree."""
+def _find_work(top: Path, root: Path, ignored: Collection[str], output: Collection[str]) -> list[str]:
+    """Return ignored files that are neither in directories for output nor in the person's own tree."""
     found: list[str] = []
     for path in ignored:
-        for file in _files_in(top, path):
-            if not _is_output(file) and _is_only_here(top / file, root / file):
+        for file in _files_in(top, path, output):
+            if not _is_output(file, output) and _is_only_here(top / file, root / file):
                 found.append(file)
             if len(found) >= MAX_FOUND_FILES:
                 return found
     return found
 
 
-def _files_in(top: Path, path: str) -> Iterator[str]:
-    if not path.endswith("/"):
+def _files_in(top: Path, path: str, output: Collection[str]) -> Iterator[str]:
+    if not path.endswith("/") or _UNREADABLE in path:
         yield path
         return
-    if _is_output(path):
+    if _is_output(path, output):
         return
     for folder, folders, names in os.walk(top / path):
-        folders[:] = [name for name in folders if name not in OUTPUT_DIRECTORIES]
+        folders[:] = [name for name in folders if name not in output]
         yield from (os.path.relpath(f"{folder}/{name}", top) for name in names)
 
 
-def _is_output(path: str) -> bool:
+def _is_output(path: str, output: Collection[str]) -> bool:
     is_suffix = path.endswith(OUTPUT_SUFFIXES) or path.rstrip("/").endswith(".egg-info")
-    return is_suffix or not OUTPUT_DIRECTORIES.isdisjoint(path.split("/"))
+    return is_suffix or any(name in output for name in path.split("/"))
+
+
+def _is_work(path: Path, other: Path) -> bool:
+    return os.path.lexists(path) and _is_only_here(path, other)
 
 
 def _is_only_here(path: Path, other: Path) -> bool:
@@ -144,8 +161,8 @@ def _explain(repository: Repository, top: Path, files: list[str]) -> list[str]:
     """Return sentences that say which rule ignores a file."""
     if not files:
         return []
-    named = files[:MAX_NAMED_FILES]
-    paths = [f"./{path}" for path in named]
+    named = [path.encode("utf-8", "replace").decode() for path in files[:MAX_NAMED_FILES]]
+    paths = [f"./{path}" for path in files[:MAX_NAMED_FILES]]
     ran = repository.try_git(top, "check-ignore", "--verbose", "--non-matching", "--no-index", "--", *paths)
     rules = [re.match(r"(.+?):(\d+):", line) for line in ran.stdout.splitlines()]  # a line for each path
     sources = {path: f" by {rule[1]}:{rule[2]}" for path, rule in zip(named, rules, strict=False) if rule}

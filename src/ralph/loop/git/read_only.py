@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ralph.core.files import read_bytes_or_none
 from ralph.core.git import query_git, run_git
 from ralph.core.records import record
+from ralph.loop.git.commits import LIST_INDEX, nested_repositories
 
 if TYPE_CHECKING:
     from typing import Self
@@ -99,8 +100,12 @@ class ReadOnlyWorktree:
             copy = {"GIT_INDEX_FILE": f"{folder}/index"}
             if self._index is not None:  # the one from before: a later one may mark files as unchanged
                 Path(copy["GIT_INDEX_FILE"]).write_bytes(self._index)
-            add = ("add", "-A", "--ignore-errors", "--", *self._files)
+            nested = nested_repositories(run_git(top, *LIST_INDEX, environment=copy).stdout)
+            skipped = (f":(exclude,top,literal){path}" for path in nested)
+            add = ("add", "-A", "--ignore-errors", "--", *self._files, *skipped)
             added = run_git(top, *add, timeout_seconds=SNAPSHOT_SECONDS, environment=copy)
+            if nested:
+                run_git(top, "update-index", "--remove", "--", *nested, environment=copy)
             written = run_git(top, "write-tree", environment=copy)
         return written.stdout.strip() if added.exit_code in (0, ADD_SKIPPED_EXIT_CODE) and written.ok else ""
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ralph.core.errors import WorktreeError
-from ralph.core.git import run_git
+from ralph.core.git import MAX_GIT_ERROR_LENGTH, run_git
 from ralph.core.records import record
 from ralph.loop.git import worktrees
 
@@ -37,8 +37,6 @@ INDEX_LOCK_POLL_SECONDS = 0.02
 """Poll interval while another git command holds a lock, in seconds."""
 GIT_RETRIES = 7
 """Number of attempts to run a git command that met a half-made worktree."""
-MAX_GIT_ERROR_LENGTH = 500
-"""Maximum length of a quoted git error, in characters."""
 DEFAULT_IDENTITY = (("user.name", "Ralph"), ("user.email", "ralph@localhost"))
 """Identity for commits where none is configured."""
 
@@ -190,6 +188,7 @@ class Repository:
         """Hold a lock of the repository, across threads and processes."""
         path = self.common_git_directory / worktrees.ADMIN_DIRECTORY / name
         try:
+            path.parent.mkdir(exist_ok=True)  # a session may have deleted it
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise WorktreeError(f"Could not write {path}: {error.strerror}.") from error

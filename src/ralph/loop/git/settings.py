@@ -16,7 +16,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph.core.git import find_git_directories, may_name_programs, user_config_paths
+from ralph.core.git import find_git_directories, find_submodules, may_name_programs, user_config_paths
 from ralph.core.records import record
 from ralph.loop.git.worktrees import ADMIN_DIRECTORY
 
@@ -36,6 +36,12 @@ _SHARED_FILES = (
     "objects/info/alternates",
 )
 _WORKTREE_FILES = ("config.worktree", "commondir", "gitdir", "info/sparse-checkout")
+_SUBMODULE_FILES = ("config", "info/attributes")
+_USER_MARKS = (
+    *(b"hookspath", b"fsmonitor", b"templatedir", b"attributesfile", b"helper", b"program", b"cmd", b"command"),
+    *(b"[alias", b"[pager", b"[interactive", b"[difftool", b"[mergetool", b"[browser", b"[man", b"[url", b"[web"),
+)
+"""Texts in the person's own configuration that may name programs, besides those that git of Ralph would run."""
 _BRANCH_HEADER = re.compile(rb'\[branch "[^"\\\]]*"\]\s*')
 _BRANCH_LINE = re.compile(rb"\s*(?:remote|merge|rebase|pushremote|description|[a-z-]*merge-base)\s*=[^\\\"#;\[]*", re.I)
 
@@ -73,6 +79,10 @@ class GitSettings:
         self._lock = threading.Lock()
         self._sessions = 0
         self._before: dict[Path, GitFileState | None] = {}
+        self._submodules: list[Path] = []
+        # Resolved once: a session could put a link into the place of a directory.
+        users = map(Path, user_config_paths())
+        self._user_configs = [Path(os.path.realpath(path.parent), path.name) for path in users]
 
     @contextmanager
     def protect(self, directory: Path) -> Iterator[list[UndoneChange]]:
@@ -94,30 +104,61 @@ class GitSettings:
             self._sessions += 1
             # While others are at work, what is there now may be the work of one of them.
             if self._sessions == 1:
-                self._before = _read_shared_files(common)
+                self._submodules = [Path(path) for path in find_submodules(common)]
+                self._before = self._read_shared_files(common)
 
     def _leave(self, common: Path) -> list[UndoneChange]:
         with self._lock:
             self._sessions -= 1
-            current = _read_shared_files(common)
-            return self._undo({**dict.fromkeys(current), **self._before}, common)
+            # A submodule that a session has added is its work.
+            new = [path for path in self._read_shared_files(common) if path not in self._before]
+            undone = self._undo(dict.fromkeys(new), common)
+            for path, state in self._before.items():
+                if state and path.parent not in self._submodules:
+                    _make_directory(path.parent)
+            return undone + self._undo(self._before, common)
+
+    def _read_shared_files(self, common: Path) -> dict[Path, GitFileState | None]:
+        names = (common / name for name in _SHARED_FILES)
+        replaced = (common / "refs" / "replace").glob("*")
+        of_submodules = (
+            path for one in self._submodules for path in (*(one / name for name in _SUBMODULE_FILES), *_hooks_in(one))
+        )
+        shared = (*names, *_hooks_in(common), *replaced, *self._user_configs, *of_submodules)
+        return {path: _read_file(path) for path in shared}
 
     def _undo(self, before: dict[Path, GitFileState | None], common: Path) -> list[UndoneChange]:
         """Put back the files that differ."""
         undone = []
         for path, state in before.items():
-            if (now := _read_file(path)) != state and not _is_harmless(path, state, now):
+            if _is_elsewhere(path) or (now := _read_file(path)) == state:
+                continue
+            if not (_names_no_program(now) if path in self._user_configs else _is_harmless(path, state, now)):
                 undone.append(UndoneChange(path=path, copy=_keep(path, common)))
                 _write_file(path, state)
         return undone
 
 
-def _read_shared_files(common: Path) -> dict[Path, GitFileState | None]:
-    hooks = common / "hooks"
-    names = sorted(hooks.iterdir()) if hooks.is_dir() and not hooks.is_symlink() else [hooks]
-    replaced = (common / "refs" / "replace").glob("*")
-    shared = (*(common / name for name in _SHARED_FILES), *names, *replaced, *map(Path, user_config_paths()))
-    return {path: _read_file(path) for path in shared}
+def _make_directory(path: Path) -> None:
+    """Make a directory of hooks or settings again that a session has deleted."""
+    try:
+        if not os.path.lexists(path):
+            path.mkdir()
+    except OSError:
+        return  # what it is in is gone, too
+
+
+def _is_elsewhere(path: Path) -> bool:
+    """Return whether a session has put a link into the place of a directory, so that the path leads elsewhere."""
+    return os.path.realpath(path.parent) != str(path.parent)
+
+
+def _hooks_in(git_directory: Path) -> list[Path]:
+    """Return the hooks of a repository, without samples, which git does not run; a link in place of their directory."""
+    hooks = git_directory / "hooks"
+    if not hooks.is_dir() or hooks.is_symlink():
+        return [hooks]
+    return sorted(path for path in hooks.iterdir() if not path.name.endswith(".sample"))
 
 
 def _read_worktree_files(directory: Path) -> dict[Path, GitFileState | None]:
@@ -126,7 +167,8 @@ def _read_worktree_files(directory: Path) -> dict[Path, GitFileState | None]:
     if not found or Path(found[0]).samefile(found[1]):
         return {}
     top = next((one for one in (directory, *directory.parents) if (one / ".git").exists()), directory)
-    return {path: _read_file(path) for path in (top / ".git", *(Path(found[0]) / name for name in _WORKTREE_FILES))}
+    own = Path(os.path.realpath(found[0]))
+    return {path: _read_file(path) for path in (top.resolve() / ".git", *(own / name for name in _WORKTREE_FILES))}
 
 
 def _read_file(path: Path) -> GitFileState | None:
@@ -166,6 +208,8 @@ def _keep(path: Path, common: Path) -> str:
     copy = folder / f"{time.time_ns()}-{path.name.removeprefix('.')}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if _is_elsewhere(copy):
+            return ""
         copy.write_bytes(state.content)
     except OSError:
         return ""
@@ -173,12 +217,18 @@ def _keep(path: Path, common: Path) -> str:
 
 
 def _is_harmless(path: Path, before: GitFileState | None, after: GitFileState | None) -> bool:
-    """Return whether no program is named, or only what git writes itself when it creates a branch differs."""
-    if str(path) in user_config_paths():
-        return after is None or not (after.is_link or may_name_programs(after.content))
+    """Return whether only what git writes itself when it creates a branch differs."""
     if path.name != "config" or not before or not after or (before.is_link, before.mode) != (after.is_link, after.mode):
         return False
     return _without_branches(before.content) == _without_branches(after.content)
+
+
+def _names_no_program(state: GitFileState | None) -> bool:
+    """Return whether the person's own configuration is there and names no program."""
+    if state is None or state.is_link or may_name_programs(state.content):
+        return False
+    lowered = state.content.lower()
+    return not any(mark in lowered for mark in _USER_MARKS)
 
 
 def _without_branches(config: bytes) -> list[bytes]:

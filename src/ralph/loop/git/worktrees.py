@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ralph.core.files import read_bytes_or_none
+from ralph.core.files import is_inside, read_bytes_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 ADMIN_DIRECTORY = "ralph"
 """Directory inside the git directory for the locks of tasks and of merges."""
+SESSION_ACTION = "ralph session"
+"""What git writes into its logs for commands of sessions and gates."""
 
 
 def worktree_git_directory(top: Path) -> Path | None:
-    """Return git's administrative directory of a worktree, or None if it is not registered."""
+    """Return git's administrative directory of a worktree, or None if it is not registered, or a link elsewhere."""
+    if top.is_symlink():
+        return None
     try:
         text = (top / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -33,7 +37,7 @@ def last_commit(top: Path) -> str:
 
 def made_commits(top: Path) -> set[str]:
     """Return the commits made in a worktree, from its log."""
-    return {commit for commit, what in _read_log(top) if what.startswith("commit")}
+    return {commit for commit, what in _read_log(top) if what.startswith(("commit", SESSION_ACTION))}
 
 
 def _read_log(top: Path) -> list[tuple[str, str]]:
@@ -59,7 +63,14 @@ def add_checkout(repository: Repository, top: Path, commit: str) -> None:
 
 
 def remove_worktree(repository: Repository, top: Path) -> None:
-    """Remove a worktree, even if its directory no longer exists; its branch stays."""
+    """Remove a worktree, even if its directory no longer exists; its branch stays.
+
+    A link in its place is removed, and never what it leads to: a session can have put it there.
+    """
+    if top.is_symlink():
+        top.unlink()
+    elif os.path.lexists(top) and not is_inside(top, repository.top):
+        return
     repository.try_git(repository.top, "worktree", "remove", "--force", "--force", str(top))
     if os.path.lexists(top):
         _delete(top)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
 from ralph.core.records import IntegrityResult, replace
-from ralph.loop.integrity.dependencies import changed_dependencies, discard_caches, installed_places
-from ralph.loop.integrity.held import mark_of, marks_digest
+from ralph.loop.integrity.expectations import Expectations
+from ralph.loop.integrity.held import mark_of, marks_digest, parse_marks
 from ralph.loop.integrity.judge import (
     ChangeReport,
     ProtectedChange,
@@ -25,6 +25,7 @@ from ralph.loop.integrity.judge import (
     protection_for,
     render_diff,
 )
+from ralph.loop.integrity.kept import KeptContents
 from ralph.loop.integrity.overlay import (
     CopyRefusedError,
     copied_project,
@@ -34,12 +35,13 @@ from ralph.loop.integrity.overlay import (
 )
 from ralph.loop.integrity.protected import MAX_SCRIPT_BYTES, RECIPES, ProtectedKind, Protection, is_script
 from ralph.loop.integrity.scope import Scope, scope_of
-from ralph.loop.integrity.snapshot import DirectorySnapshot, TreeSnapshot, state_digest
+from ralph.loop.integrity.snapshot import DirectorySnapshot, FileState, TreeSnapshot, state_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ralph.core.records import HeldChange, Task, VerificationResult
+    from ralph.loop.integrity.dependencies import InstalledPackages
     from ralph.loop.integrity.held import ContentMark, HeldChanges
     from ralph.store import Store
 
@@ -49,23 +51,6 @@ MAX_SECONDS_FOR_NEW_TESTS = 10.0
 """Duration of the gates up to which they also run without new tests, and new tests on the base, in seconds."""
 _COVERAGE = re.compile(r"fail[-_]under|coverageThreshold|check-coverage|thresholds?\b")
 _COVERAGE_FILES = ("pyproject.toml", "setup.cfg", "tox.ini", ".coveragerc", "pytest.ini", "package.json", "Makefile")
-
-
-class InstalledPackages:
-    """Directories with installed packages that exist before the sessions of a run."""
-
-    def __init__(self, root: Path) -> None:
-        self._known = frozenset(installed_places(root))
-        self._since_ns = time.time_ns()
-
-    def changes(self, directory: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[ProtectedChange]:
-        """Return what sessions changed in the packages that gates find in a directory."""
-        return changed_dependencies(installed_places(directory), self._known, self._since_ns, base, now)
-
-    def discard_caches(self, directory: Path) -> None:
-        """Delete compiled Python files that sessions may have written where gates would load them."""
-        for place in (os.fspath(directory), *installed_places(directory).values()):
-            discard_caches(place, self._since_ns)
 
 
 class RunBase:
@@ -83,13 +68,37 @@ class RunBase:
         self._latest: DirectorySnapshot | None = None
         self._started: dict[str, DirectorySnapshot] = {}
         self._named = Protection(protect=self.protect)
+        self._kept = KeptContents(root)
+        self._expectations: Expectations | None = None
         self._recipes = "\n".join((*self.gates, *_recipe_texts(root)))
 
-    def begin(self, task_id: str) -> None:
-        """Record the state before the first session of a task in this run."""
+    def begin(self, task_id: str, held: Sequence[HeldChange] = ()) -> None:
+        """Record the state before the first session of a task in this run.
+
+        `held` are changes of unfinished work: tests that it changed count as they were before it.
+        """
         with self._lock:
+            is_first = self._base is None
             if task_id not in self._started:
                 self._started[task_id] = self._take()
+            if is_first and self._base:
+                self._rewind(self._base, [mark for one in held if not one.approved_at for mark in parse_marks(one)])
+
+    def _rewind(self, base: DirectorySnapshot, marks: Sequence[ContentMark]) -> None:
+        for mark in reversed(marks):
+            content = self._kept.read(mark.was.removesuffix("x"))
+            if content is not None and mark.is_in(base):
+                is_executable = mark.was.endswith("x")
+                base.states[mark.path] = FileState(digest=mark.was.removesuffix("x"), is_executable=is_executable)
+                base.contents[mark.path] = content
+        self._kept.prune({mark.was.removesuffix("x") for mark in marks})
+
+    def keep(self, paths: Collection[str]) -> None:
+        """Keep the base version of files for later runs, which find another one."""
+        base = self.base()
+        for path in paths:
+            if (content := base.read(path)) is not None:
+                self._kept.write(content)
 
     def base(self) -> DirectorySnapshot:
         """Return the state that gates may depend on."""
@@ -119,8 +128,11 @@ class RunBase:
             base.hijacks[path] = now.hijacks_in(path)
 
     def _take(self) -> DirectorySnapshot:
-        taken = DirectorySnapshot(self.root, self._is_kept, self._latest)
-        self._latest = taken
+        if self._latest is None:
+            # What tests and gates read is known once these are.
+            first = self._latest = DirectorySnapshot(self.root, self._is_kept)
+            self._expectations = Expectations(first, protection_for(first, self.protect, self.gates, ()))
+        taken = self._latest = DirectorySnapshot(self.root, self._is_kept, self._latest)
         if self._base is None:
             # A copy of the tables: accepted files are written into them.
             self._base = DirectorySnapshot(self.root, self._is_kept, taken)
@@ -129,8 +141,12 @@ class RunBase:
     def _is_kept(self, path: str) -> bool:
         if self._named.kind_of(path) is not None or is_script(path, is_executed=True):
             return True
-        name = basename(path)  # a program that a gate may run
-        return is_code(path) and (name == "__main__.py" or splitext(name)[0] in self._recipes)
+        if self._expectations and self._expectations.include(path):
+            return True
+        name = basename(path)  # a program that a gate may run, or a list that it reads
+        if not is_code(path):
+            return name in self._recipes
+        return name == "__main__.py" or splitext(name)[0] in self._recipes
 
 
 def _recipe_texts(root: Path) -> Iterator[str]:
@@ -178,11 +194,7 @@ class IntegrityCheck:
         report = _union(
             [self._without_approved(compare(self._base, state, self.protection, self._scope)) for state in states]
         )
-        installed = [
-            one
-            for one in self._installed.changes(self._root, self._base, now)
-            if not self._held.is_approved(one) and not self._is_settled(one)
-        ]
+        installed = self._changed_packages(now)
         own = [one for one in report.for_person if self._is_own(one, states)]
         own += [one for one in installed if not self._held.owner_of(one)]
         tests = [one for one in report.tests if self._is_own(one, states)]
@@ -236,14 +248,29 @@ class IntegrityCheck:
         return any(_COVERAGE.search(text) for text in (*self._gates, *texts))
 
     def unfinished(self, now: TreeSnapshot) -> IntegrityResult | None:
-        """Return what unfinished work changed that needs a person, so that a later run does not start from it."""
+        """Return what unfinished work changed, so that a later run does not start from it.
+
+        Tests that it changed need no person yet: the gates have to pass with their base version once it is finished.
+        """
         report = self._without_approved(compare(self._base, now, self.protection, self._scope))
         own = [one for one in report.for_person if self._is_own(one, [now])]
-        return (
-            self._hold([f"unfinished work changes what decides whether it is done: {describe(own)}"], own, now)
-            if own
-            else None
-        )
+        own += [one for one in self._changed_packages(now) if not self._held.owner_of(one)]
+        tests = [one for one in report.tests if self._is_own(one, [now])]
+        if not own and not tests:
+            return None
+        reasons = [f"unfinished work changes what decides whether it is done: {describe(own)}"] if own else []
+        return self._hold(reasons, [*own, *tests], now)
+
+    def _changed_packages(self, now: TreeSnapshot) -> list[ProtectedChange]:
+        return [
+            one
+            for one in self._installed.changes(self._root, self._base, now)
+            if not self._held.is_approved(one) and not self._is_settled(one)
+        ]
+
+    def changed_tests(self, now: TreeSnapshot) -> tuple[str, ...]:
+        """Return the existing tests that differ from the base."""
+        return tuple(one.path for one in compare(self._base, now, self.protection, self._scope).tests)
 
     def _without_gates(
         self,
@@ -273,7 +300,7 @@ class IntegrityCheck:
             )
         for id in dict.fromkeys(held.task_id for held, _ in others):
             left = [one for one in others if one[0].task_id == id]
-            reasons.append(f"{_name(left)} was left by {id}, which waits for approval: ralph task show {id}")
+            reasons.append(f"{_name(left)} was left by {id}, which is not done: ralph task show {id}")
         if spoiled:
             reasons.append(self._describe_left(spoiled))
         if not reasons:
@@ -292,7 +319,8 @@ class IntegrityCheck:
 
     def _was_found(self, mark: ContentMark, now: TreeSnapshot) -> bool:
         """Return whether a run found a change in the directory, so that comparing with its base does not show it."""
-        return bool(self._base.taken_at_ns) and mark.is_in(self._base) and mark.is_in(now)
+        is_found = bool(self._base.taken_at_ns) and mark.is_in(self._base) and mark.is_in(now)
+        return is_found or self._installed.has_found(mark.path, mark.digest)
 
     def _altered(self, report: ChangeReport, now: TreeSnapshot) -> list[ProtectedChange]:
         """Return files that a run found with another content than a person approved for this task."""
@@ -330,7 +358,7 @@ class IntegrityCheck:
         for owner in dict.fromkeys(owners.values()):
             named = describe([one for one in changes if owners[one.path] == owner])
             parts.append(
-                f"{named}, left by {owner}, which waits for approval" if owner else f"{named}, left by an earlier task"
+                f"{named}, left by {owner}, which is not done" if owner else f"{named}, left by unfinished work"
             )
         return "; ".join(parts)
 
@@ -371,7 +399,7 @@ class IntegrityCheck:
         paths = [one.path for one in changes]
         try:
             with copied_project(self._root) as copy:
-                if lost := restore_files(copy, self._base, paths):
+                if lost := restore_files(copy, self._base, paths, self._scope.rename):
                     return f"the base version of {lost[0]} is too large to run"
                 remove_moved_tests(copy, paths, new_tests)
                 verdict = run_gates(copy)

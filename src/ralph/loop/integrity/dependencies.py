@@ -1,29 +1,40 @@
 """Installed packages and caches inside of a project, which a session can edit and gates execute.
 
-They are too large to hash before every task. The kernel sets the time of a file's last status change (ctime), and no
-program can set it back, so that a walk over them finds what was touched since the base was recorded.
+The kernel sets the time of a file's last status change (ctime), and no program can set it back, so that a walk finds
+what was touched since the run started. What was touched counts as changed unless its content is the same as before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
+import threading
+import time
 from pathlib import Path
 from posixpath import basename, dirname
 
 from ralph.loop.integrity.judge import ProtectedChange
 from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, ProtectedKind
+from ralph.loop.integrity.snapshot import package_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator
 
     from ralph.loop.integrity.snapshot import TreeSnapshot
 
 MAX_REPORTED = 20
 """Number of changed files of installed packages that are reported."""
-MAX_HASHED_BYTES = 5 * 1024 * 1024
-_IGNORED_NAMES = frozenset({".package-lock.json", ".yarn-integrity", ".modules.yaml", ".yarn-state.yml", ".lock"})
+MAX_WAIT_SECONDS = 2.0
+"""Time that the first session waits until installed packages are read, in seconds; the rest is read meanwhile."""
+_IGNORED_NAMES = frozenset(
+    {
+        *(".package-lock.json", ".yarn-integrity", ".modules.yaml", ".yarn-state.yml", ".lock"),
+        *("REQUESTED", "INSTALLER", "direct_url.json"),
+    }
+)
+"""Files in which a package manager notes when and how it installed something."""
 _IGNORED_DIRECTORIES = frozenset({"__pycache__", ".cache", ".vite", ".vitest", ".tmp", "log"})
 _CORE_PROGRAMS = frozenset(
     {
@@ -67,30 +78,62 @@ def installed_places(directory: Path) -> dict[str, str]:
     return places
 
 
-def changed_dependencies(
-    places: Mapping[str, str], known: Collection[str], since_ns: int, base: TreeSnapshot, now: TreeSnapshot
-) -> list[ProtectedChange]:
-    """Return the files of installed packages that changed since a moment, unless what is installed was changed.
+class InstalledPackages:
+    """Installed packages as they were before the sessions of a run."""
 
-    `known` are the directories that existed then.
-    """
-    if not since_ns or not places:
-        return []
-    is_declared = any(base.states.get(path) != now.states.get(path) for path in _manifests(base) | _manifests(now))
-    changes: list[ProtectedChange] = []
-    for folder, place in sorted(places.items()):
-        is_install = is_declared or folder not in known
-        for path in _touched(place, since_ns):
-            if is_install and not _hijacks_programs(place, path):
-                continue
-            what = "changed without a change of what is installed"
-            change = ProtectedChange(
-                path=f"{folder}/{path}", kind=ProtectedKind.INTERPRETER, what=what, digest=_hash(f"{place}/{path}")
-            )
-            changes.append(change)
-            if len(changes) >= MAX_REPORTED:
-                return changes
-    return changes
+    def __init__(self, root: Path, *, is_compared: bool = True) -> None:
+        self._known = {folder: f"{root}/{folder}" for folder in (package_directories(root) if is_compared else ())}
+        self._digests: dict[str, str] = {}
+        self._since_ns = time.time_ns()
+        self._reader = threading.Thread(target=self._read, name="installed-packages", daemon=True)
+        if self._known:
+            self._reader.start()
+
+    def wait(self) -> None:
+        """Wait until the packages are read, but not for long."""
+        if self._reader.is_alive():
+            self._reader.join(MAX_WAIT_SECONDS)
+
+    def _read(self) -> None:
+        for folder, place in self._known.items():
+            for path, changed_ns in _files(place):
+                if changed_ns <= self._since_ns:
+                    digest = _hash(f"{place}/{path}")
+                    if _changed_ns(f"{place}/{path}") == changed_ns:
+                        self._digests[f"{folder}/{path}"] = digest
+
+    def changes(self, directory: Path, base: TreeSnapshot, now: TreeSnapshot) -> list[ProtectedChange]:
+        """Return what sessions changed in the packages that gates find in a directory, unless they installed some."""
+        is_declared = any(base.states.get(path) != now.states.get(path) for path in _manifests(base) | _manifests(now))
+        changes: list[ProtectedChange] = []
+        for folder, place in sorted({**installed_places(directory), **self._known}.items()):
+            is_install = is_declared or folder not in self._known
+            for path, changed_ns in _files(place):
+                if changed_ns <= self._since_ns or (is_install and not _hijacks_programs(place, path)):
+                    continue
+                name, digest = f"{folder}/{path}", _hash(f"{place}/{path}")
+                if digest != self._digests.get(name):
+                    changes.append(_change(name, digest, self._digests.get(name, "")))
+                if len(changes) >= MAX_REPORTED:
+                    return changes
+        return changes
+
+    def has_found(self, path: str, digest: str) -> bool:
+        """Return whether a file of a package had a content before the sessions of this run, and still has it."""
+        places = (
+            place + path.removeprefix(folder) for folder, place in self._known.items() if path.startswith(f"{folder}/")
+        )
+        return any(_changed_ns(place) <= self._since_ns and _hash(place) == digest for place in places)
+
+    def discard_caches(self, directory: Path) -> None:
+        """Delete compiled Python files that sessions may have written where gates would load them."""
+        for place in (os.fspath(directory), *installed_places(directory).values()):
+            discard_caches(place, self._since_ns)
+
+
+def _change(path: str, digest: str, was: str) -> ProtectedChange:
+    what = "changed without a change of what is installed"
+    return ProtectedChange(path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was)
 
 
 def discard_caches(root: str, since_ns: int) -> int:
@@ -137,8 +180,8 @@ def _is_script(path: str) -> bool:
         return False
 
 
-def _touched(place: str, since_ns: int) -> Iterator[str]:
-    """Yield the files below a directory whose status changed since a moment, relative to it."""
+def _files(place: str) -> Iterator[tuple[str, int]]:
+    """Yield the files below a directory, relative to it, and when their status changed."""
     stack = [""]
     while stack:
         current = stack.pop()
@@ -152,17 +195,27 @@ def _touched(place: str, since_ns: int) -> Iterator[str]:
                     stack.append(f"{current}{entry.name}/")
             elif entry.name not in _IGNORED_NAMES and not entry.name.endswith(".pyc"):
                 try:
-                    if entry.stat(follow_symlinks=False).st_ctime_ns > since_ns:
-                        yield f"{current}{entry.name}"
+                    yield f"{current}{entry.name}", entry.stat(follow_symlinks=False).st_ctime_ns
                 except OSError:
                     continue
 
 
-def _hash(path: str) -> str:
+def _changed_ns(path: str) -> int:
     try:
-        if Path(path).is_symlink():
+        return os.lstat(path).st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _hash(path: str) -> str:
+    """Return what identifies the content and the mode of a file; that of a special file is not read."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
             return hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()
+        if not stat.S_ISREG(mode):
+            return "special"
         with Path(path).open("rb") as file:
-            return hashlib.sha256(file.read(MAX_HASHED_BYTES)).hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest() + ("x" if mode & 0o100 else "")
     except OSError:
         return "unreadable"

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import re
 
-from ralph.loop.integrity.protected import STANDARD_MODULES, TEST_TOOLS
+from ralph.loop.integrity.protected import STANDARD_MODULES, TEST_TOOLS, is_test_path
 
-MAX_SCANNED_BYTES = 256 * 1024
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_SCANNED_BYTES = 2 * 1024 * 1024
 """Size of a source file up to which it is searched, in bytes."""
+TOO_LARGE = "too large to be searched"
+"""What is found in a source file above that size."""
 _TOOLS = r"(?:unittest|pytest|_pytest|doctest|builtins|__builtins__)"
 _MODULES = "|".join(sorted(map(re.escape, STANDARD_MODULES | TEST_TOOLS)))
 _PYTHON = {
@@ -30,7 +36,14 @@ _PYTHON = {
     "replaces the exit of the process": (
         r"^[ \t]*(?:sys\.exit|os\._exit|builtins\.exit)\s*=[^=]|\batexit\.register\([^)\n]*exit"
     ),
-    "installs an import hook": r"(?<!\bin )\bsys\.meta_path\b|\bsys\.path_hooks\b",
+    "installs an import hook": (
+        r"\bsys\.(?:meta_path|path_hooks)\s*(?:\.(?:insert|append|extend)\b|\[[^\]\n]*\]\s*=[^=]|\+?=[^=])"
+        r"|=\s*sys\.(?:meta_path|path_hooks)\s*$"
+    ),
+    "is equal to everything": (
+        r"\bdef __eq__\([^)]*\)[^:\n]*:\s*(?:(?:#[^\n]*|\"{3}[^\"]*\"{3})\s*)*return True\b"
+        r"|\b__eq__\s*=\s*lambda\b[^:\n]*:\s*True\b"
+    ),
     "ends the test run": r"\bpytest\.exit\(|\bsession\.exitstatus\s*=|\bexitstatus\s*=\s*0",
 }
 _JAVASCRIPT = {
@@ -71,6 +84,34 @@ _SHELL = {
     ),
 }
 _RUST = {"replaces the exit of the process": r"\bprocess::exit\(\s*0\s*\)|\bset_hook\(|#\[ctor\]|\blibc::_?exit\(\s*0"}
+_PRODUCT = {
+    ".py": r"^[ \t]*(?:import|from)[ \t]+(?:\w+[ \t]*,[ \t]*)*(?:unittest|_?pytest|nose2?)\b"
+    r"|\b(?:__import__|import_module)\(\s*['\"](?:unittest|_?pytest)\b"
+    r"|\bsys\.modules(?:\.get\(|\[)\s*['\"](?:unittest|_?pytest)\b",
+    **dict.fromkeys(
+        (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"),
+        r"(?:\brequire\(|\bfrom|\bimport)\s*['\"](?:node:test|vitest|@jest/globals|mocha|ava)['\"]",
+    ),
+}
+"""Use of a test tool, which only tests have."""
+_TOOL_NAMES = (b"unittest", b"pytest", b"nose", b"assert", b"node:test", b"vitest", b"@jest", b"mocha", b"'ava'")
+_TEST_USE = "uses a test tool outside of tests"
+_PYTHON_ALIASES = re.compile(
+    r"^[ \t]*import[ \t]+(?:unittest|_?pytest)(?:\.\w+)*[ \t]+as[ \t]+(\w+)"
+    r"|^[ \t]*from[ \t]+(?:unittest|_?pytest)(?:\.\w+)*[ \t]+import[ \t]+\w+[ \t]+as[ \t]+(\w+)",
+    re.MULTILINE,
+)
+_JAVASCRIPT_ALIASES = re.compile(
+    r"\b(?:const|let|var)\s+(\w+)\s*=\s*require\(\s*['\"](?:node:)?(?:assert|test)(?:/strict)?['\"]"
+    r"|\bimport\s+(\w+)\s+from\s+['\"](?:node:)?(?:assert|test)(?:/strict)?['\"]"
+)
+"""Other names of test tools."""
+_CHILD = re.compile(
+    r"^([ \t]*)if[ \t]+(?:not[ \t]+(\w+)|(\w+)[ \t]*==[ \t]*0|not[ \t]+os\.fork\(\)|os\.fork\(\)[ \t]*==[ \t]*0)[ \t]*:"
+    r"[^\n]*\n(?:(?:\1[ \t]+[^\n]*)?\n)*",
+    re.MULTILINE,
+)
+"""What only a forked process does, which has to leave without running the tests a second time."""
 _BY_SUFFIX = {
     **dict.fromkeys((".py",), _PYTHON),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), _JAVASCRIPT),
@@ -83,10 +124,10 @@ _TRIGGERS: dict[str, tuple[bytes, ...]] = {
     for suffixes, words in (
         (
             ".py",
-            "exit( exec _exit getpid sys.modules meta_path path_hooks pytest.exit exitstatus sys.exit unittest.TestCase"
-            " unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner. TestProgram. Session."
-            " Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest setattr(_pytest pytest.Item"
-            " pytest.Function",
+            "exit( exec _exit getpid sys.modules meta_path path_hooks __eq__ pytest.exit exitstatus sys.exit"
+            " unittest.TestCase unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner."
+            " TestProgram. Session. Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest"
+            " setattr(_pytest pytest.Item pytest.Function",
         ),
         (
             ".js .mjs .cjs .ts .mts .cts .jsx .tsx",
@@ -103,6 +144,7 @@ _TRIGGERS: dict[str, tuple[bytes, ...]] = {
     for suffix in suffixes.split()
 }
 """Text without which a file is not worth a closer look."""
+_COMPILED_PRODUCT = {suffix: re.compile(pattern, re.MULTILINE) for suffix, pattern in _PRODUCT.items()}
 _COMPILED = {
     suffix: {what: re.compile(pattern, re.MULTILINE) for what, pattern in patterns.items()}
     for suffix, patterns in _BY_SUFFIX.items()
@@ -116,20 +158,56 @@ def is_scanned(path: str) -> bool:
 
 def find_hijacks(path: str, content: bytes) -> frozenset[str]:
     """Return the statements in a source file that change how a gate ends."""
-    patterns = _COMPILED.get(_suffix(path))
-    if (
-        not patterns
-        or len(content) > MAX_SCANNED_BYTES
-        or not any(word in content for word in _TRIGGERS[_suffix(path)])
-    ):
+    suffix = _suffix(path)
+    if suffix not in _COMPILED:
         return frozenset()
-    text = content.decode("utf-8", "replace")
+    if len(content) > MAX_SCANNED_BYTES:
+        return frozenset({TOO_LARGE})
+    text = ""
+    patterns: dict[str, re.Pattern[str]] = {}
+    if any(word in content for word in _TRIGGERS[suffix]):
+        patterns.update(_COMPILED[suffix])
+    if suffix in _COMPILED_PRODUCT and any(word in content for word in _TOOL_NAMES):
+        text = content.decode("utf-8", "replace")
+        patterns.update(_patterns_of_tools(path, suffix, text))
+    if not patterns:
+        return frozenset()
+    text = _without_children(text or content.decode("utf-8", "replace"))
     return frozenset(
         f"{what}: {found.group(0).strip().splitlines()[0][:80]}"
         for what, pattern in patterns.items()
         for found in [pattern.search(text)]
         if found
     )
+
+
+def _patterns_of_tools(path: str, suffix: str, text: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Yield what to look for in a file that names a test tool: its use in a product, or changes by another name."""
+    if not is_test_path(path):
+        yield _TEST_USE, _COMPILED_PRODUCT[suffix]
+    aliases = _PYTHON_ALIASES if suffix == ".py" else _JAVASCRIPT_ALIASES
+    if names := {name for found in aliases.finditer(text) for name in found.groups() if name}:
+        alias = f"(?:{'|'.join(map(re.escape, sorted(names)))})"
+        changed = rf"^[ \t]*{alias}(?:\.\w+)+[ \t]*=[^=]|\bsetattr\(\s*{alias}\b"
+        yield "replaces a test tool by another name", re.compile(changed, re.MULTILINE)
+
+
+def is_test_use(found: str) -> bool:
+    """Return whether a statement that was found only shows that a file is a test, or uses a test tool like one."""
+    return found.startswith(_TEST_USE)
+
+
+def _without_children(text: str) -> str:
+    """Return a text without the exits of forked processes."""
+    if "os.fork(" not in text:
+        return text
+    forked = {*re.findall(r"(\w+)\s*=\s*os\.fork\(\)", text), None}
+
+    def replace(found: re.Match[str]) -> str:
+        is_child = found.group(2) in forked and found.group(3) in forked
+        return re.sub(r"\bos\._exit\(", "os.leave(", found.group(0)) if is_child else found.group(0)
+
+    return _CHILD.sub(replace, text)
 
 
 def _suffix(path: str) -> str:

@@ -8,6 +8,8 @@ from posixpath import basename, dirname
 from ralph.core.records import record
 from ralph.core.redaction import redact
 from ralph.core.text import escape_invisible
+from ralph.loop.integrity.expectations import Expectations
+from ralph.loop.integrity.hijacks import is_test_use
 from ralph.loop.integrity.protected import (
     MAX_SCRIPT_BYTES,
     TEST_DIRECTORIES,
@@ -74,7 +76,10 @@ def protection_for(
     """Return the protection of a project; `programs` are the directories of PATH that lie in it."""
     small = _ScriptContents(base)
     return Protection(
-        protect=tuple(protect), scripts=gate_scripts(gates, small), program_directories=frozenset(programs)
+        protect=tuple(protect),
+        gates=tuple(gates),
+        scripts=gate_scripts(gates, small),
+        program_directories=frozenset(programs),
     )
 
 
@@ -100,7 +105,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
             allowed.append(change)
         elif change.kind is ProtectedKind.TEST:
             tests.append(change)
-        elif _is_harmless(change, base, now, tests_text):
+        elif _is_harmless(change, base, now, tests_text) or _is_renaming(change, scope, base, now):
             allowed.append(change)
         else:
             for_person.append(change)
@@ -119,12 +124,14 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
 
 def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> Iterable[ProtectedChange]:
     test_directories = {dirname(path) for path in base.states if protection.kind_of(path) is ProtectedKind.TEST}
-    packages = now.packages()
+    packages, expectations = now.packages(), Expectations(base, protection)
     for path in base.states.keys() | now.states.keys():
         before, after = base.states.get(path), now.states.get(path)
         if before == after:
             continue
         kind = protection.kind_of(path)
+        if kind is None and before and (_is_test_by_content(path, base) or expectations.include(path)):
+            kind = ProtectedKind.TEST if base.read(path) is not None else None
         digest, was = state_digest(after), state_digest(before)
         if after and after.is_link and _escapes(path, now.read(path)):
             what = "a link that leaves the project"
@@ -144,11 +151,26 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
                 yield ProtectedChange(path=path, kind=kind, what="added", digest=digest, was=was)
         elif kind:
             yield ProtectedChange(path=path, kind=kind, what=_what(before, after), digest=digest, was=was)
-        if after and (found := now.hijacks_in(path) - base.hijacks_in(path)):
+        if after and (found := _new_hijacks(path, base, now)):
             what = "; ".join(sorted(found))
             yield ProtectedChange(
                 path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
             )
+
+
+def _new_hijacks(path: str, base: TreeSnapshot, now: TreeSnapshot) -> frozenset[str]:
+    """Return the new statements of a file that change how gates end; tests may use test tools wherever they are."""
+    found = now.hijacks_in(path) - base.hijacks_in(path)
+    if any(map(is_test_use, found)):
+        others = [one for one in base.states if dirname(one) == dirname(path) and is_code(one) and one != path]
+        others = [one for one in others if not basename(one).startswith("__init__.")]
+        if _is_test_by_content(path, base) or (others and all(_is_test_by_content(one, base) for one in others)):
+            return frozenset(one for one in found if not is_test_use(one))
+    return found
+
+
+def _is_test_by_content(path: str, base: TreeSnapshot) -> bool:
+    return any(map(is_test_use, base.hijacks_in(path)))
 
 
 def is_code(path: str) -> bool:
@@ -197,6 +219,13 @@ def _is_harmless(change: ProtectedChange, base: TreeSnapshot, now: TreeSnapshot,
         return False
     before = base.read(change.path)
     return is_harmless(change.path, before, now.read(change.path), tests_text)
+
+
+def _is_renaming(change: ProtectedChange, scope: Scope, base: TreeSnapshot, now: TreeSnapshot) -> bool:
+    """Return whether a change only replaces names as a person asked."""
+    before, after = base.read(change.path), now.read(change.path)
+    is_plain = change.what == "changed" and before is not None and bool(scope.renames)
+    return is_plain and before is not None and scope.rename(before) == after
 
 
 def _is_allowed(change: ProtectedChange, scope: Scope) -> bool:

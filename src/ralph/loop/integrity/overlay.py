@@ -74,12 +74,17 @@ def _copy(source: Path, target: Path, left: list[int]) -> None:
             shutil.copy2(entry.path, to)
 
 
-def restore_files(copy: Path, base: TreeSnapshot, paths: Collection[str]) -> tuple[str, ...]:
-    """Restore the base version of files in a copy; return those that cannot be restored."""
-    return tuple(path for path in paths if not _restore(copy, base, path))
+def restore_files(
+    copy: Path, base: TreeSnapshot, paths: Collection[str], rename: Callable[[bytes], bytes] = bytes
+) -> tuple[str, ...]:
+    """Restore the base version of files in a copy; return those that cannot be restored.
+
+    `rename` replaces names in them that a person asked to change.
+    """
+    return tuple(path for path in paths if not _restore(copy, base, path, rename))
 
 
-def _restore(copy: Path, base: TreeSnapshot, path: str) -> bool:
+def _restore(copy: Path, base: TreeSnapshot, path: str, rename: Callable[[bytes], bytes]) -> bool:
     state, content = base.states.get(path), base.read(path)
     target = copy / path
     _clear_parents(copy, path)
@@ -95,7 +100,7 @@ def _restore(copy: Path, base: TreeSnapshot, path: str) -> bool:
     if state.is_link:
         target.symlink_to(os.fsdecode(content))
         return True
-    target.write_bytes(content)
+    target.write_bytes(rename(content))
     target.chmod(0o755 if state.is_executable else 0o644)
     return True
 

@@ -96,7 +96,7 @@ DEPENDENCY_DIRECTORIES = frozenset({"node_modules", ".venv", "venv", ".tox", ".n
 SKIPPED_DIRECTORIES = frozenset(
     {".git", ".ralph", ".agent", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache"}
 )
-"""Directories that hold nothing gates should depend on."""
+"""Directories that hold nothing gates should depend on; only source code in them is compared."""
 TEST_DIRECTORIES = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
 
 TEST_TOOLS = frozenset(
@@ -163,6 +163,14 @@ def default_kind(path: str) -> ProtectedKind | None:
     )
 
 
+_TEST_WORDS = re.compile(r"(?:^|[_.-])(?:tests?|testing)(?:[_.-]|$)", re.IGNORECASE)
+
+
+def is_test_path(path: str) -> bool:
+    """Return whether a file belongs to the tests or to what runs them, by its path."""
+    return default_kind(path) is not None or any(map(_TEST_WORDS.search, path.split("/")))
+
+
 def _joined(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{glob_regex(pattern).pattern})" for pattern in patterns) or r"(?!)", re.DOTALL)
 
@@ -189,6 +197,8 @@ class Protection:
 
     protect: tuple[str, ...] = (DEFAULT,)
     """Value of the setting: globs, `default` for the table, and `!glob` for exceptions."""
+    gates: tuple[str, ...] = ()
+    """Commands of the gates."""
     scripts: frozenset[str] = frozenset()
     """Scripts that gates run, directly or through each other."""
     program_directories: frozenset[str] = frozenset()
@@ -202,15 +212,24 @@ class Protection:
     def _exceptions(self) -> tuple[str, ...]:
         return tuple(item[1:] for item in self.protect if item.startswith("!"))
 
+    @property
+    def is_default(self) -> bool:
+        """Whether the table of default patterns counts, and what it stands for."""
+        return DEFAULT in self.protect
+
+    def is_exception(self, path: str) -> bool:
+        """Return whether a person said that a file is not protected."""
+        return bool(self._exceptions) and matches_any(path, self._exceptions)
+
     def kind_of(self, path: str) -> ProtectedKind | None:
         """Return why a file is protected, or None if it is not."""
-        if self._exceptions and matches_any(path, self._exceptions):
+        if self.is_exception(path):
             return None
         if path in self.scripts:
             return ProtectedKind.TEST if default_kind(path) is ProtectedKind.TEST else ProtectedKind.GATE
         if self._globs and matches_any(path, self._globs):
             return ProtectedKind.CUSTOM
-        if DEFAULT not in self.protect:
+        if not self.is_default:
             return None
         if kind := default_kind(path):
             return kind
@@ -223,7 +242,7 @@ class Protection:
 
         `directories` are those of tests; `packages` those with an `__init__` file.
         """
-        if DEFAULT not in self.protect or (self._exceptions and matches_any(path, self._exceptions)):
+        if not self.is_default or self.is_exception(path):
             return False
         found = module_at(path)
         if not found:
@@ -233,6 +252,15 @@ class Protection:
             return False
         is_on_path = folder in ("", "src", "lib") or folder in directories or basename(folder) in TEST_DIRECTORIES
         return is_on_path or folder not in packages
+
+
+def changes_what_runs(path: str, protect: Sequence[str]) -> bool:
+    """Return whether a file that no commit has changes what gates run, rather than being made by them."""
+    protection, parts = Protection(protect=tuple(protect)), {*path.split("/")}
+    if not parts.isdisjoint({*DEPENDENCY_DIRECTORIES, "site-packages"}) or basename(path) == "entry_points.txt":
+        return False
+    kinds = (ProtectedKind.INTERPRETER, ProtectedKind.TEST_CONFIG)
+    return protection.kind_of(path) in kinds or protection.shadows(path, (), {dirname(path)})
 
 
 def module_at(path: str) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ from ralph.loop.integrity.protected import ProtectedKind, matches_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
 _VERBS = (
     "add adds adding append extend change edit update adjust modify rewrite rework refactor rename move migrate convert"
@@ -51,6 +51,11 @@ _TESTS = re.compile(
 _ALSO_TESTS = re.compile(
     r"\b(?:rename|move)\b.*\b(?:including|also in|and in|as well as)"
     r"\s+(?:(?:the|its|their|all|imports|in|of)\s+)*tests?\b",
+    re.IGNORECASE,
+)
+_RENAME = re.compile(
+    r"\brenam(?:e|ing)\s+(?:(?:the|a|function|method|class|module|file|variable|package|command|option|field)\s+)*"
+    r"[`'\"]?([A-Za-z_][\w./]*\w)(?:\(\))?[`'\"]?\s+(?:to|into|as)\s+[`'\"]?([A-Za-z_][\w./]*\w)",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(
@@ -140,6 +145,14 @@ class Scope:
     allows_tests: bool = False
     repaired: tuple[str, ...] = ()
     """Files that a person asked to fix, which may be programs that a gate runs."""
+    renames: tuple[tuple[str, str], ...] = ()
+    """Names that a person asked to replace by others."""
+
+    def rename(self, content: bytes) -> bytes:
+        """Return the content of a file with the names that a person asked for."""
+        for old, new in self.renames:
+            content = re.sub(rf"\b{re.escape(old)}\b".encode(), new.encode(), content)
+        return content
 
     def allows(self, path: str, kind: ProtectedKind) -> bool:
         """Return whether a protected file may be changed."""
@@ -173,11 +186,13 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
     kinds: set[str] = set()
     allows_tests = ALLOW_TESTS in allow
     repaired: list[str] = []
+    renames: list[tuple[str, str]] = []
     for text in texts:
         for clause in _clauses(text):
             if _NEGATION.search(clause):
                 continue
             allows_tests |= bool(_TESTS.search(clause) or _ALSO_TESTS.search(clause))
+            renames += _renames_of(clause)
             if _REPAIR.search(clause) and not _PASSING.search(clause):
                 repaired += [word.rstrip(".") for word in _PATH.findall(clause) if "/" in word or "." in word[1:-1]]
             if _CHANGE.search(clause) and not _PASSING.search(clause):
@@ -192,7 +207,18 @@ def scope_of(allow: Iterable[str], texts: Iterable[str]) -> Scope:
         kinds=frozenset(kinds),
         allows_tests=allows_tests,
         repaired=tuple(repaired),
+        renames=tuple(renames),
     )
+
+
+def _renames_of(clause: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that a clause asks to replace: a file that is renamed is a module of another name as well."""
+    for old, new in _RENAME.findall(clause):
+        old, new = old.rstrip("."), new.rstrip(".")
+        yield old, new
+        stems = [basename(name).split(".")[0] for name in (old, new)]
+        if "." in old and "." in new and all(stems) and stems[0] != stems[1]:
+            yield stems[0], stems[1]
 
 
 def _clauses(text: str) -> list[str]:

@@ -9,25 +9,31 @@ import hashlib
 import os
 import stat
 import time
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from posixpath import basename, dirname, relpath
 
 from ralph.core.errors import WorktreeError
 from ralph.core.git import run_git
 from ralph.core.records import record
-from ralph.loop.integrity.hijacks import MAX_SCANNED_BYTES, find_hijacks, is_scanned
+from ralph.loop.integrity.hijacks import MAX_SCANNED_BYTES, TOO_LARGE, find_hijacks, is_scanned
 from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, SKIPPED_DIRECTORIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """Size of a protected file up to which its content is kept, in bytes."""
 MAX_KEPT_TOTAL = 64 * 1024 * 1024
 """Size of all kept contents, in bytes."""
+MAX_PATHS_AT_ONCE = 1000
+"""Number of files that git is asked for at once."""
 GIT_SECONDS = 120.0
 """Timeout for listing a tree, in seconds."""
+_NO_SOURCE = frozenset({"objects", "worktrees", "modules", "lfs"})
+"""Directories of git and of Ralph that hold no source code in files of their own."""
 _LINK_MODE = "120000"
 _EXECUTABLE_MODE = "100755"
 
@@ -63,6 +69,10 @@ class TreeSnapshot:
         """Return the content of a file, or the target of a link; None if it was not kept."""
         return self.contents.get(path)
 
+    def read_text(self, paths: Sequence[str]) -> str:
+        """Return the text of several files, as far as it was kept."""
+        return "\n".join((self.read(path) or b"").decode("utf-8", "replace") for path in paths)
+
     def hijacks_in(self, path: str) -> frozenset[str]:
         """Return the statements of a source file that can change how a gate ends."""
         return self.hijacks.get(path, frozenset())
@@ -88,7 +98,7 @@ class DirectorySnapshot(TreeSnapshot):
         self._kept_bytes = 0
         dependencies: list[str] = []
         known_folders = {folder for path in known.states for folder in _parents(path)} if known else frozenset()
-        for path, info in _walk(self._root, dependencies, known_folders):
+        for path, info in chain(_walk(self._root, dependencies, known_folders), _files_above(self._root)):
             self._add(path, info, is_kept(path))
         self.dependencies = frozenset(dependencies)
         self._known = None
@@ -102,7 +112,9 @@ class DirectorySnapshot(TreeSnapshot):
             self.hijacks[path] = known.hijacks_in(path)
             return
         is_link = stat.S_ISLNK(info.st_mode)
-        scans = is_scanned(path) and not is_link and info.st_size <= MAX_SCANNED_BYTES
+        scans = is_scanned(path) and not is_link
+        if scans and info.st_size > MAX_SCANNED_BYTES:
+            scans, self.hijacks[path] = False, frozenset({TOO_LARGE})
         content = _read(f"{self._root}/{path}", is_link) if is_kept or is_link or scans else None
         if scans and content is not None:
             self.hijacks[path] = find_hijacks(path, content)
@@ -127,7 +139,7 @@ class CommitSnapshot(TreeSnapshot):
         Files outside of the project are part of what is merged, and gates may find them (`../conftest.py`).
         """
         super().__init__({})
-        self._repository = repository
+        self._repository, self._commit = repository, commit
         listed = run_git(
             repository,
             "ls-tree",
@@ -157,6 +169,15 @@ class CommitSnapshot(TreeSnapshot):
                 self.contents[path] = found.stdout.encode("utf-8", "surrogateescape")
         return self.contents.get(path)
 
+    def read_text(self, paths: Sequence[str]) -> str:
+        """Return the text of several files, read at once."""
+        texts = []
+        for start in range(0, len(paths), MAX_PATHS_AT_ONCE):
+            named = (f":(literal){path}" for path in paths[start : start + MAX_PATHS_AT_ONCE])
+            words = ("grep", "-h", "-I", "--no-color", "-e", "", self._commit, "--", *named)
+            texts.append(run_git(self._repository, *words, timeout_seconds=GIT_SECONDS).stdout)
+        return "\n".join(texts)
+
     def hijacks_in(self, path: str) -> frozenset[str]:
         """Return the statements of a source file that can change how a gate ends."""
         if path not in self.hijacks and path in self.states and is_scanned(path):
@@ -170,11 +191,11 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _walk(
-    root: str, dependencies: list[str], known: Collection[str], folder: str = ""
+    root: str, dependencies: list[str], known: Collection[str], folder: str = "", *, is_cache: bool = False
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files and links below a directory; directories of installed packages are only noted.
 
-    `known` are directories that held files of the project before.
+    `known` are directories that held files of the project before. Of caches only source code matters.
     """
     try:
         entries = list(os.scandir(f"{root}/{folder}"))
@@ -184,13 +205,36 @@ def _walk(
         path = f"{folder}{entry.name}"
         try:
             if not entry.is_dir(follow_symlinks=False):
-                yield path, entry.stat(follow_symlinks=False)
+                if not is_cache or is_scanned(path):
+                    yield path, entry.stat(follow_symlinks=False)
+            elif is_cache and entry.name in _NO_SOURCE:
+                continue
             elif path not in known and _holds_packages(f"{root}/{path}", entry.name, is_nested=bool(folder)):
                 dependencies.append(path)
-            elif entry.name not in SKIPPED_DIRECTORIES:
-                yield from _walk(root, dependencies, known, f"{path}/")
+            else:
+                skipped = is_cache or entry.name in SKIPPED_DIRECTORIES
+                yield from _walk(root, dependencies, known, f"{path}/", is_cache=skipped)
         except OSError:
             continue
+
+
+def package_directories(root: Path) -> list[str]:
+    """Return the directories with installed packages in a project, relative to it."""
+    found: list[str] = []
+    for _ in _walk(os.fspath(root), found, ()):
+        pass
+    return found
+
+
+def _files_above(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files in the directories above a project, up to the top of its repository: tools read them."""
+    ups = [up for up in range(len(Path(root).parts) - 1) if os.path.lexists(f"{root}/{'../' * up}.git")]
+    for up in range(1, ups[0] + 1 if ups else 1):
+        folder = "../" * up
+        with suppress(OSError):
+            for entry in os.scandir(f"{root}/{folder}"):
+                if not entry.is_dir(follow_symlinks=False):
+                    yield f"{folder}{entry.name}", entry.stat(follow_symlinks=False)
 
 
 def _holds_packages(path: str, name: str, *, is_nested: bool) -> bool:

@@ -13,6 +13,8 @@ import re
 import tomllib
 from posixpath import basename
 
+from ralph.loop.integrity.protected import TOOL_PROGRAMS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,7 +28,7 @@ _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,. -]+\])?\s*(?:[<>=!~]=?[
 _NODE_METADATA = frozenset(
     {
         *("version", "description", "keywords", "author", "contributors", "license", "repository", "bugs", "homepage"),
-        *("files", "private", "funding", "types", "typings"),
+        *("files", "private", "funding", "types", "typings", "engines"),
     }
 )
 _NODE_DEPENDENCIES = frozenset({"dependencies", "devDependencies", "peerDependencies", "optionalDependencies"})
@@ -117,12 +119,19 @@ def _is_harmless_package_json(before: str, after: str) -> bool:
             changed = _changed_keys(old or {}, new or {})
             if all(value is None or _is_plain_version(value) for _, _, value in changed):
                 continue
+        if key == "bin" and not _names_tool(new):
+            continue
         if key == "scripts" and all(
             was is None and not _NODE_HOOKS.fullmatch(name) for name, was, _ in _changed_keys(old or {}, new or {})
         ):
             continue
         return False
     return True
+
+
+def _names_tool(programs: object) -> bool:
+    """Return whether a package declares a program that gates start by name."""
+    return isinstance(programs, dict) and not TOOL_PROGRAMS.isdisjoint(programs)
 
 
 def _unique_json(text: str) -> dict[str, Any]:
@@ -152,12 +161,20 @@ def _is_harmless_pyproject(before: str, after: str) -> bool:
     for key, old, new in _changed_keys(tomllib.loads(before), tomllib.loads(after)):
         if key == "project" and _is_harmless_project(old or {}, new or {}):
             continue
+        if key == "build-system" and _is_harmless_build_system(old or {}, new or {}):
+            continue
         if key == "dependency-groups" and all(
             value is None or _is_requirement_list(value) for value in (new or {}).values()
         ):
             continue
         return False
     return True
+
+
+def _is_harmless_build_system(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether only the versions of what builds the project changed, which are dependencies like others."""
+    changed = {key for key, _, _ in _changed_keys(before, after)}
+    return changed == {"requires"} and _is_requirement_list(after.get("requires"))
 
 
 def _is_harmless_project(before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -182,13 +199,19 @@ def is_fixture_change(before: str, after: str, text_of_tests: str) -> bool:
     return all(_is_harmless_statement(node, text_of_tests, before) for node in added)
 
 
+def _is_known_path(node: ast.Expr, known: str) -> bool:
+    """Return whether a statement only adds a directory to the import path as an existing test does."""
+    text = ast.unparse(node)
+    return text.startswith(("sys.path.insert(", "sys.path.append(")) and text in known.replace('"', "'")
+
+
 def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _is_harmless_statement(node: ast.stmt, text_of_tests: str, before: str) -> bool:
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant)
+        return isinstance(node.value, ast.Constant) or _is_known_path(node, f"{before}\n{text_of_tests}")
     if not isinstance(node, _FIXTURE_NODES):
         return False
     if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -336,6 +359,32 @@ def _is_harmless_gitattributes(before: str, after: str) -> bool:
     return not removed and all(harmless.fullmatch(line) for line in added)
 
 
+def _is_harmless_dotenv(before: str, after: str) -> bool:
+    """Return whether variables are only added, and none that programs obey by themselves."""
+    old, new = _variables(before), _variables(after)
+    added = new.keys() - old.keys()
+    is_kept = all(new.get(name) == value for name, value in old.items())
+    return is_kept and not any(map(_OBEYED.fullmatch, added))
+
+
+def _variables(text: str) -> dict[str, str]:
+    """Parse assignments; refuse what a shell would run."""
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is None and not line.startswith("#"):
+            raise ValueError("not an assignment")
+        if match:
+            found[match.group(1)] = match.group(2)
+    return found
+
+
+_ASSIGNMENT = re.compile(r"(?:export\s+)?(\w+)=([^`$;&|<>()]*)")
+_OBEYED = re.compile(
+    r"(?:PATH|SHELL|ENV|BASH_ENV|HOME|IFS|CI|DEBUG|(?:LD|DYLD|PYTHON|PYTEST|NODE|NPM|MAKE|GNUMAKE|GIT|RUST|CARGO|GO|JAVA"
+    r"|RUBY|PERL|JEST|VITEST|MOCHA|COVERAGE|TOX|UV|PIP|RALPH)\w*|CC|CXX|CFLAGS|CPPFLAGS|LDFLAGS|\w*(?:SKIP|TEST|OPTS)\w*)"
+)
+"""Variables that change how programs run."""
 _COMPARISONS: dict[str, Callable[[str, str], bool]] = {
     "package.json": _is_harmless_package_json,
     "pyproject.toml": _is_harmless_pyproject,
@@ -343,6 +392,7 @@ _COMPARISONS: dict[str, Callable[[str, str], bool]] = {
     "go.mod": _is_harmless_go_mod,
     **dict.fromkeys(("Makefile", "makefile", "GNUmakefile"), _is_harmless_makefile),
     ".gitattributes": _is_harmless_gitattributes,
+    **dict.fromkeys((".env", ".env.test"), _is_harmless_dotenv),
 }
 """Comparison of the old and the new text of a file, by its name."""
 

@@ -70,12 +70,20 @@ class WorkIntegrity:
             result = replace(result, notes=(*result.notes, *self._new_tests(states[-1], verdict)))
             if not self._work.commit and self._context.base:
                 self._context.base.accept(states[-1], accepted)
+        else:
+            self._keep_tests(states[-1])
         self._report(result)
         return replace(verdict, integrity=result)
 
     def unfinished(self) -> IntegrityResult | None:
-        """Return what unfinished work changed that needs a person."""
+        """Return what unfinished work changed that a later run must not start from."""
+        self._keep_tests(self._before)
         return self._check.unfinished(self._before)
+
+    def _keep_tests(self, now: TreeSnapshot) -> None:
+        """Keep the base version of changed tests in a shared directory, where a later run finds the new one."""
+        if not self._work.commit and self._context.base:
+            self._context.base.keep(self._check.changed_tests(now))
 
     def _base(self) -> tuple[TreeSnapshot, TreeSnapshot]:
         if self._work.commit:
