@@ -40,7 +40,7 @@ make test
 def read(text: str) -> list[Memory]:
     """Read notes that nothing is wrong with."""
     memories, unreadable = read_notes_md(text, AT)
-    assert unreadable == ()
+    assert all(problem.was_read for problem in unreadable)
     return list(memories)
 
 
@@ -192,13 +192,14 @@ def test_a_section_that_keeps_a_place_free_is_no_memory(body: str) -> None:
 def test_without_headings_the_paragraphs_are_memories() -> None:
     text = "Invoices are sent at night, never by day.\n\nok\n\nNever do this:\n\n- skip the tests\n- push on Fridays\n"
 
-    memories = read(text)
+    memories, problems = read_notes_md(text, AT)
 
     assert [(memory.kind, memory.content) for memory in memories] == [
         ("context", "Invoices are sent at night, never by day."),
         ("context", "Never do this:\n- skip the tests\n- push on Fridays"),
     ]
     assert memories[0].title == "Invoices are sent at night, never by day"
+    assert [(problem.line, problem.was_read) for problem in problems] == [(3, False)]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ Started: Mon Jan 12 2026
 def read(text: str) -> list[Memory]:
     """Read a log that nothing is wrong with."""
     memories, unreadable = read_progress_txt(text, AT)
-    assert unreadable == ()
+    assert all(problem.was_read for problem in unreadable)
     return list(memories)
 
 
@@ -181,10 +181,13 @@ def test_code_below_a_bullet_belongs_to_it() -> None:
 def test_other_sections_for_later_keep_their_kind() -> None:
     text = "## Gotchas\n- Never run two at once.\n\n## Key Files\n- `a.py`\n\n## Decisions\n- We keep SQLite.\n"
 
-    assert [(memory.kind, memory.content) for memory in read(text)] == [
+    memories, problems = read_progress_txt(text, AT)
+
+    assert [(memory.kind, memory.content) for memory in memories] == [
         ("pitfall", "Never run two at once."),
         ("decision", "We keep SQLite."),
     ]
+    assert [(problem.line, problem.was_read) for problem in problems] == [(4, False)]
 
 
 def test_signs_in_a_log_are_guardrails() -> None:

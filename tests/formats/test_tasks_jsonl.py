@@ -90,7 +90,7 @@ def test_an_unknown_status_is_reported_and_taken_as_pending() -> None:
     tasks, unreadable = read_tasks_jsonl('{"title": "a", "status": "simmering"}')
 
     assert [task.status for task in tasks] == [TaskStatus.PENDING]
-    assert unreadable == (ReadProblem(line=1, why="Unknown status 'simmering'; used pending instead."),)
+    assert unreadable == (ReadProblem(line=1, why="Unknown status 'simmering'; used pending instead.", was_read=True),)
 
 
 def test_a_cancelled_task_is_left_out_with_the_reason() -> None:

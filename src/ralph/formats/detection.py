@@ -10,10 +10,12 @@ import json
 import re
 from functools import cached_property
 
+from ralph.core.records import record
 from ralph.formats.planned import unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ralph.formats.markdown_sections import NotesSection
@@ -22,6 +24,8 @@ MAX_BINARY_RATIO = 0.05
 """Maximum share of control and replacement characters in a text file."""
 DETECTION_CHARS = 100_000
 """Number of characters inspected to detect the format."""
+DETECTION_LINES = 100
+"""Number of lines inspected if the first one is damaged."""
 MAX_NOTES_CHARS = 20_000_000
 """Maximum length of Markdown notes, in characters; only `memories.md` may be longer."""
 
@@ -30,6 +34,15 @@ _COMMENTED_JSON = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)(?=[ \t]*(?:\
 """Comments above JSON lines of tasks."""
 _LIST = re.compile(r"\"(learnings|staged|memories)\"\s{0,9}:\s{0,9}\[")
 _MARKUP = re.compile(r"\s*<(?:!doctype|\?xml|html|svg)\b", re.IGNORECASE)
+
+
+@record
+class DatabaseSample:
+    """The tables of a SQLite file, by which its format is detected."""
+
+    name: str
+    columns: Mapping[str, frozenset[str]]
+    """Columns by table."""
 
 
 class FileSample:
@@ -43,8 +56,8 @@ class FileSample:
     @property
     def is_text(self) -> bool:
         """Whether there is text that is neither binary nor HTML."""
-        odd_characters = sum(self.start.count(mark) for mark in ("\ufffd", "\x01", "\x02", "\x03"))
-        is_binary = "\x00" in self.start or odd_characters > len(self.start) * MAX_BINARY_RATIO
+        odd_characters = sum(self.start.count(mark) for mark in ("\ufffd", "\x00", "\x01", "\x02", "\x03"))
+        is_binary = odd_characters > len(self.start) * MAX_BINARY_RATIO
         return bool(self.text.strip()) and not is_binary and not _MARKUP.match(self.text)
 
     # --- JSON ------------------------------------------------------------------------
@@ -81,8 +94,22 @@ class FileSample:
 
     @property
     def first_object(self) -> dict[str, Any]:
-        """The first JSON object: the document, a line or the first entry of an array; otherwise an empty dictionary."""
-        return _first_object(self._value[0])
+        """The first JSON object: the document, a line or the first entry of an array; otherwise an empty dictionary.
+
+        Lines before it may be damaged.
+        """
+        return _first_object(self._value[0]) or (self._first_line_object if self._value[0] is None else {})
+
+    @cached_property
+    def _first_line_object(self) -> dict[str, Any]:
+        for row in self.start.split("\n", DETECTION_LINES)[:DETECTION_LINES]:
+            try:
+                value = json.loads(row) if row.startswith("{") else None
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+        return {}
 
     @property
     def is_array(self) -> bool:

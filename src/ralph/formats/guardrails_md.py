@@ -17,6 +17,7 @@ from ralph.formats.markdown_sections import (
     item_text,
     parse_items,
     parse_rows,
+    parse_sections,
     row_type,
 )
 from ralph.formats.notes_md import MemoryCollector, find_date, is_placeholder
@@ -80,13 +81,18 @@ def is_guardrails_md(sample: FileSample) -> bool:
 def read_guardrails_md(text: str, at: str) -> Reading:
     """Return a memory for every sign, and the problems."""
     collector = MemoryCollector(at)
-    add_signs(sanitize(text), collector, include_lists=True)
+    text = sanitize(text)
+    add_signs(text, collector, include_lists=True)
+    title, sections = parse_sections(text)[:2], parse_sections(text)[2:]
+    lists = [one for one in title if any(_opens_bullet(row, None) for _, row, _ in one.rows)]
+    collector.skip_rest([*lists, *sections], "it has no sign")
     return collector.result("Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.")
 
 
 def add_signs(text: str, collector: MemoryCollector, *, include_lists: bool = False) -> None:
     """Add every sign that is a heading; with `with_lists`, also single-line signs and items of lists of signs."""
     for sign in _signs(_unfence(parse_rows(text)), include_lists):
+        collector.pass_over([sign.line, *(line for line, _, _ in sign.rows)])
         if sign.is_template():
             continue
         body = sign.body()

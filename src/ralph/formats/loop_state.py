@@ -8,6 +8,7 @@ from __future__ import annotations
 from ralph.core.text import one_line, sanitize, truncate
 from ralph.formats.imported import MAX_ID_CHARS
 from ralph.formats.js_json import loads
+from ralph.formats.planned import ReadProblem
 from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 
 TYPE_CHECKING = False
@@ -54,6 +55,17 @@ def read_loop_state(text: str) -> LoopHistory:
             _iteration(position, fields) for position, fields in enumerate(iterations, 1) if isinstance(fields, dict)
         ),
         is_complete=_status(state) == "completed",
+    )
+
+
+def find_state_problems(text: str) -> tuple[ReadProblem, ...]:
+    """Return a problem for every iteration of a valid loop state that cannot be read; its line is the number of it."""
+    state = loads(text)
+    iterations = state.get("iterations") if isinstance(state, dict) else None
+    return tuple(
+        ReadProblem(line=position, why=f"Iteration {position} was skipped: it is not an object.")
+        for position, fields in enumerate(iterations if isinstance(iterations, list) else (), start=1)
+        if not isinstance(fields, dict)
     )
 
 

@@ -18,7 +18,6 @@ from ralph.formats.imported import (
     imported_memory,
     parse_count,
     parse_id,
-    parse_kind,
     parse_paths,
     parse_ratio,
     parse_tags,
@@ -154,7 +153,7 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
         raise InvalidEntryError("it has no content")
     source = cells.get("source", "").strip().lower()
     return imported_memory(
-        kind=parse_kind(cells.get("type")),
+        kind=cells.get("type", ""),
         title=cells.get("title", ""),
         content=cells["content"],
         at=at,

@@ -15,7 +15,6 @@ from ralph.formats.memories_document import (
     SECTION_HEADINGS,
     MarkdownEntry,
     is_entry_row,
-    parse_document,
     parse_metadata,
     parse_page,
 )
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from ralph.formats.detection import FileSample
     from ralph.formats.imported import Reading
     from ralph.formats.memories_document import ParsedPage, Span
+    from ralph.formats.planned import ReadProblem
 
 MEMORIES_TEMPLATE = "# Memories\n" + "".join(f"\n## {name}\n" for name in SECTION_HEADINGS.values())
 
@@ -78,15 +78,61 @@ def edit_document(
         else:
             editor.insert(entry)
     for id in removed_ids & first.keys():
-        editor.remove(page.spans[first[id]])
+        editor.remove(page.spans[first[id]], page.entries[first[id]])
     return mark + editor.text()
+
+
+# --- new entries without parsing -----------------------------------------------------
+
+
+def insertion_offsets(text: str) -> dict[str, int]:
+    """Return where new entries of each kind are inserted, in bytes of the encoded text.
+
+    Kinds are left out if the file has no section for them or ends in it without a newline; all of them if it has git
+    conflicts or mixed line endings. Such files have to be parsed.
+    """
+    page = parse_page(text)
+    if page.has_conflict or ("\r" in text and text.count("\r\n") != text.count("\n")):
+        return {}
+    rows = {kind: _insertion_row(page, kind) for kind in page.sections}
+    return {
+        kind: len("".join(f"{one}\n" for one in page.rows[:row]).encode("utf-8", "surrogateescape"))
+        for kind, row in rows.items()
+        if row < len(page.rows)
+    }
+
+
+def format_entries(content: bytes, offset: int, entries: Sequence[MarkdownEntry]) -> bytes:
+    """Return what `edit_document` would insert into a file at an offset for new entries of one kind.
+
+    More entries of this kind go to the same offset; larger ones move by what is inserted.
+    """
+    before = content[content.rfind(b"\n", 0, offset - 1) + 1 : offset]
+    after = content[offset : content.find(b"\n", offset) + 1 or None]
+    newline = "\r\n" if before.endswith(b"\r\n") else "\n"
+    blocks = [newline.join([*_block_rows(entry), ""]) for entry in reversed(entries)]
+    text = newline * _has_text(before) + newline.join(blocks) + newline * _has_text(after)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _has_text(row: bytes) -> bool:
+    return bool(row.decode("utf-8", "surrogateescape").strip())
+
+
+def _insertion_row(page: ParsedPage, kind: str) -> int:
+    """Return the row at which new entries of a kind are inserted."""
+    first, last = page.sections[kind]
+    # After the introduction of the section, which would otherwise become part of the new entry.
+    has_introduction = any(row.strip() for row in page.rows[first + 1 : last])
+    is_last = last == len(page.rows) and not page.rows[-1]
+    return last - is_last if has_introduction else first + 1
 
 
 # --- for import and export -----------------------------------------------------------
 
 
 def is_memories_md(sample: FileSample) -> bool:
-    """Return whether a file has entries with memory ids, or is the empty template."""
+    """Return whether a file has entries with memory ids, or the title and a section of the template."""
     if not sample.sections:
         return not sample.is_json and bool(_NUMBERED_ENTRY.search(sample.start))
     headings = [section.heading.lower() for section in sample.sections[1:]]
@@ -94,8 +140,7 @@ def is_memories_md(sample: FileSample) -> bool:
         return True
     if not headings or headings[0] != "memories":
         return False
-    is_empty = len(headings) > 1 and not any(section.text() for section in sample.sections)
-    return bool(_TAGS_COMMENT.search(sample.text)) or (is_empty and {"memories", *KIND_BY_HEADING}.issuperset(headings))
+    return bool(_TAGS_COMMENT.search(sample.text)) or not KIND_BY_HEADING.keys().isdisjoint(headings)
 
 
 def has_section(memory: Memory) -> bool:
@@ -108,15 +153,15 @@ def read_memories_md(text: str, at: str) -> Reading:
     from ralph.formats.imported import InvalidEntryError, imported_memory, parse_id, parse_tags, parse_timestamp
     from ralph.formats.planned import ReadProblem, quote_excerpt
 
-    document = parse_document(text)
+    page = parse_page(text)
     memories: list[Memory] = []
-    problems = list(document.problems)
-    if document.has_conflict:
-        line = next(line for line, row in enumerate(text.split("\n"), start=1) if row.startswith(("<" * 7, ">" * 7)))
+    problems = [*page.problems, *_left_out(page)]
+    if page.has_conflict:
+        line = next(line for line, row in enumerate(page.rows, start=1) if row.startswith(("<" * 7, ">" * 7)))
         problems.append(
             ReadProblem(line=line, why="The file has git conflict markers; imported both sides.", was_read=True)
         )
-    for entry in document.entries:
+    for entry in page.entries:
         try:
             created_at = parse_timestamp(entry.created)
         except InvalidEntryError as error:
@@ -129,6 +174,7 @@ def read_memories_md(text: str, at: str) -> Reading:
                 kind=entry.kind,
                 content=entry.body,
                 at=at,
+                title=entry.title,
                 id=parse_id(entry.id),
                 tags=parse_tags(list(entry.tags)),
                 created_at=created_at,
@@ -138,6 +184,31 @@ def read_memories_md(text: str, at: str) -> Reading:
         else:
             memories.append(memory)
     return tuple(memories), tuple(sorted(problems, key=lambda problem: problem.line))
+
+
+def _left_out(page: ParsedPage) -> list[ReadProblem]:
+    """Return a problem for every paragraph that is part of no entry."""
+    from ralph.formats.planned import ReadProblem, quote_excerpt
+
+    if page.has_conflict:
+        return []  # the sides have no spans; whoever resolves the conflict sees the text
+    used = set[int]()
+    for span, entry in zip(page.spans, page.entries, strict=True):
+        used.update(row for row in range(*span) if entry.is_verbatim or is_entry_row(page.visible[row]))
+    for span, _ in page.without_text.values():
+        used.update(range(*span))
+    first_heading = next((row for row, text in enumerate(page.visible) if text.startswith(("##", "- "))), -1)
+    problems = []
+    is_inside = False
+    for row, text in enumerate(page.rows):
+        is_left_out = bool(text.strip()) and row not in used and page.visible[row][:1] != "#"
+        if is_left_out and not is_inside:
+            is_introduction = row < first_heading
+            what = "the introduction" if is_introduction else "the text is part of no entry. Give it a heading (###)"
+            why = f"Left out {quote_excerpt(text)}: {what}."
+            problems.append(ReadProblem(line=row + 1, why=why, was_read=is_introduction))
+        is_inside = is_left_out
+    return problems
 
 
 def write_memories_md(memories: Iterable[Memory]) -> str:
@@ -210,6 +281,9 @@ class _PageEditor:
     def put(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> None:
         """Change an entry in place, or move its whole block to another section."""
         first, last = span
+        if old.is_verbatim:
+            self._rewrite(span, old, new)
+            return
         if old.kind == new.kind:
             last = self._entry_end(span)
             rows = self._update_rows((first, last), old, new)
@@ -221,8 +295,22 @@ class _PageEditor:
         self._inserted.setdefault(new.kind, []).append(self._update_rows((first, last), old, new))
         self._edits.append((first, last, [], "remove"))
 
-    def remove(self, span: Span) -> None:
+    def _rewrite(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> None:
+        """Replace an entry that has a form of its own by one in ours."""
+        if (old.kind, old.body, old.tags) == (new.kind, _unify_newlines(new.body), new.tags):
+            return
+        rows = self._with_line_ending(_block_rows(new))
+        if old.kind == new.kind and self._page.visible[span[0]].startswith("###"):
+            self._edits.append((*span, rows, "replace"))
+            return
+        self._inserted.setdefault(new.kind, []).append(rows)
+        self._edits.append((*span, [], "remove"))
+
+    def remove(self, span: Span, entry: MarkdownEntry) -> None:
         """Remove an entry, but keep the notes in its block."""
+        if entry.is_verbatim:
+            self._edits.append((*span, [], "remove"))
+            return
         first, last = span[0], self._entry_end(span)
         notes = [self._page.rows[row] for row in range(first + 1, last) if not is_entry_row(self._page.visible[row])]
         self._edits.append((first, last, notes, "remove"))
@@ -268,10 +356,7 @@ class _PageEditor:
         new = [row for block in reversed(self._inserted[kind]) for row in (self._carriage_return, *block)]
         if kind not in self._page.sections:
             return len(rows) - 1, len(rows) - 1, [f"## {SECTION_HEADINGS[kind]}{self._carriage_return}", *new], "insert"
-        first, last = self._page.sections[kind]
-        # After the introduction of the section, which would otherwise become part of the new entry.
-        has_introduction = any(row.strip() for row in rows[first + 1 : last])
-        position = min(last, len(rows) - 1) if has_introduction else first + 1
+        position = _insertion_row(self._page, kind)
         return position, position, new[1:], "insert"
 
     def _update_rows(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> list[str]:

@@ -14,7 +14,7 @@ from ralph.core.redaction import REDACTED
 from ralph.core.text import extract_title, one_line, sanitize
 from ralph.formats.imported import InvalidEntryError, imported_memory, parse_timestamp
 from ralph.formats.markdown_sections import MAX_HEADING_CHARS, parse_items, parse_sections
-from ralph.formats.planned import ReadProblem
+from ralph.formats.planned import ReadProblem, quote_excerpt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def read_notes_md(text: str, at: str) -> Reading:
         for line, body in _paragraphs(sections[0].rows):
             if is_prose(body) and not is_placeholder(body):
                 collector.add(line, kind="context", content=body)
+            elif not is_placeholder(body):
+                collector.skip(line, body, "it is too short to be a sentence")
         return collector.result("Nothing to import: no section or paragraph found.")
     seen: dict[str, int] = {}
     for section in sections:
@@ -205,26 +207,52 @@ class MemoryCollector:
 
     def __init__(self, at: str) -> None:
         self._at = at
-        self._memories: dict[tuple[str, str], Memory] = {}
-        self._unreadable: list[ReadProblem] = []
+        self._memories: dict[tuple[str, str], tuple[int, Memory]] = {}
+        self._problems: list[ReadProblem] = []
+        self._has_invalid = False
+        self._lines: set[int] = set()
+        """Lines of everything that was added, skipped or passed over."""
 
     def add(self, line: int, **fields: Any) -> None:
         """Add a memory, or a problem if it is invalid; the default title is the first words of the body."""
+        self._lines.add(line)
         try:
             memory = imported_memory(
                 at=self._at, **fields | {"title": fields.get("title") or _default_title(fields["content"])}
             )
         except InvalidEntryError as error:
-            self._unreadable.append(ReadProblem(line=line, why=f"The text that starts here was skipped: {error}."))
+            self._has_invalid = True
+            self._problems.append(ReadProblem(line=line, why=f"The text that starts here was skipped: {error}."))
             return
         words = " ".join(memory.content.casefold().split()).rstrip(".")
-        self._memories.setdefault((fields.get("title", "").casefold(), words), memory)
+        first, _ = self._memories.setdefault((fields.get("title", "").casefold(), words), (line, memory))
+        if first != line:
+            why = f"The same as line {first}, so it was imported once."
+            self._problems.append(ReadProblem(line=line, why=why, was_read=True))
+
+    def skip(self, line: int, text: str, why: str, *, is_remark: bool = False) -> None:
+        """Name a text that is not imported; a remark is no entry that somebody would miss."""
+        self._lines.add(line)
+        self._problems.append(ReadProblem(line=line, why=f"Left out {quote_excerpt(text)}: {why}.", was_read=is_remark))
+
+    def pass_over(self, lines: Iterable[int]) -> None:
+        """Take note of lines that are no entry: placeholders, or what belongs to something added or named elsewhere."""
+        self._lines.update(lines)
+
+    def skip_rest(self, sections: Iterable[NotesSection], why: str) -> None:
+        """Name every section with text of which nothing was added, named or passed over."""
+        for section in sections:
+            items = [item for item in parse_items(section.rows) if not item.is_rule and not is_placeholder(item.text())]
+            if items and self._lines.isdisjoint([section.line, *(line for line, _, _ in section.rows)]):
+                line, text = (section.line, section.heading) if section.heading else (items[0].line, items[0].text())
+                self.skip(line, text, why)
 
     def result(self, nothing: str) -> Reading:
         """Return the memories and problems; `nothing` is the problem reported if there are none."""
-        if not self._memories and not self._unreadable:
+        problems = sorted(self._problems, key=lambda problem: problem.line)
+        if not self._memories and not self._has_invalid:
             return (), (ReadProblem(line=1, why=nothing),)
-        return tuple(self._memories.values()), tuple(self._unreadable)
+        return tuple(memory for _, memory in self._memories.values()), tuple(problems)
 
 
 def _default_title(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Records returned by the readers of task files: planned tasks and problems.
+"""Records returned by the readers of task files and of other programs' projects: planned tasks and problems.
 
 Readers never raise because of the content of a file: a file with a hundred tasks, one of them invalid, yields
 ninety-nine tasks and one problem.
@@ -6,7 +6,7 @@ ninety-nine tasks and one problem.
 
 from __future__ import annotations
 
-from ralph.core.records import Task, TaskStatus, record
+from ralph.core.records import Memory, Task, TaskLogEntry, TaskStatus, Turn, record
 from ralph.core.text import one_line, sanitize
 
 MAX_TASK_CHARS = 1024 * 1024
@@ -22,6 +22,8 @@ class PlannedTask:
     title: str
     body: str = ""
     status: TaskStatus = TaskStatus.PENDING
+    reason: str = ""
+    """Why the task is blocked or failed."""
     priority: int = 0
     """Tasks with a higher priority run first."""
     parent_key: str | None = None
@@ -31,7 +33,29 @@ class PlannedTask:
     """Name or id of a feature."""
     allow: tuple[str, ...] = ()
     """Globs of protected files that the task may change."""
+    log: tuple[TaskLogEntry, ...] = ()
+    """What another program recorded about the task, oldest first."""
     line: int
+
+
+@record
+class PlannedFeature:
+    """A feature from a file, before it is added to the project."""
+
+    name: str
+    spec: str = ""
+    plan: str = ""
+
+
+@record
+class PlannedPassage:
+    """Something that was said in a session, as another program recorded it, before it is added to the project."""
+
+    project: str
+    """Name of the project, which the other program takes from its directory."""
+    session: str
+    agent: str
+    turn: Turn
 
 
 @record
@@ -41,9 +65,24 @@ class ReadProblem:
     line: int
     why: str
     was_read: bool = False
-    """Whether the entry was imported despite the problem."""
+    """Whether the entry was imported despite the problem, or is only a remark that nobody would miss."""
     needs_force: bool = False
     """Whether the whole file was refused because of it, and is imported only with `force`."""
+
+
+@record
+class PlannedProject:
+    """What the project of another program has: tasks, features, memories and passages of sessions."""
+
+    tasks: tuple[PlannedTask, ...] = ()
+    features: tuple[PlannedFeature, ...] = ()
+    """Features that have a spec or a plan, or no tasks; others are made when a task names them."""
+    memories: tuple[Memory, ...] = ()
+    passages: tuple[PlannedPassage, ...] = ()
+    """Passages of sessions in any project, in order."""
+    problems: tuple[ReadProblem, ...] = ()
+    note: str = ""
+    """What was not meant to be imported, such as deleted entries."""
 
 
 @record
@@ -53,7 +92,20 @@ class TaskImport:
     added: tuple[Task, ...]
     known: int
     """Number of tasks that already existed."""
+    features: int = 0
+    """Number of features added."""
     unreadable: tuple[ReadProblem, ...]
+
+
+@record
+class PassageImport:
+    """Result of importing passages that another program recorded."""
+
+    added: int = 0
+    known: int = 0
+    """Number of episodes that already existed."""
+    note: str = ""
+    """How many were left out, and why."""
 
 
 Reading = tuple[tuple[PlannedTask, ...], tuple[ReadProblem, ...]]

@@ -79,7 +79,10 @@ def read_progress_txt(text: str, at: str) -> Reading:
     topic: NotesSection | None = None
     entry: NotesSection | None = None
     entry_date = ""
-    for section in parse_sections(text):
+    sections = parse_sections(text)
+    work: list[NotesSection] = []
+    """Sections of entries."""
+    for section in sections:
         if topic and section.level <= topic.level:
             topic = None
         if entry and section.level <= entry.level:
@@ -95,7 +98,7 @@ def read_progress_txt(text: str, at: str) -> Reading:
         elif entry is None and topic is None and _is_topic(section):
             topic = section
         if topic and sign_name(section.heading) is None:
-            for line, learned in _bullets(parse_items(section.rows)):
+            for line, learned in _bullets(parse_items(section.rows), collector):
                 collector.add(
                     line,
                     kind="pattern" if "pattern" in topic.heading.lower() else kind_from_headings([topic.heading]),
@@ -105,13 +108,26 @@ def read_progress_txt(text: str, at: str) -> Reading:
                 )
         if topic:
             continue
+        if entry:
+            work.append(section)
         items = parse_items(section.rows)
         is_learned = entry is not None and section is not entry and _announces_learnings(section.heading)
-        for line, learned in _bullets(items) if is_learned else _learnings(items):
+        for line, learned in _bullets(items, collector) if is_learned else _learnings(items, collector):
             tags = (story.lower(),) if entry and (story := story_id(entry.heading)) else ()
             collector.add(line, kind="context", content=learned, tags=tags, created_at=entry_date if entry else "")
     add_signs(text, collector)
+    _pass_over_work(work, collector)
+    introductions = 2 if len(sections) > 1 and sections[1].level == 1 else 1
+    collector.skip_rest(sections[introductions:], "it has neither patterns nor learnings")
     return collector.result("Nothing to import: no pattern or learning found.")
+
+
+def _pass_over_work(sections: list[NotesSection], collector: MemoryCollector) -> None:
+    """Name the record of the work once for the whole log: it says what was done, not what was learned."""
+    if entries := [section for section in sections if is_iteration_heading(section.heading)]:
+        why = f"records of work ({len(entries):,} in this file) are not imported, only what was learned"
+        collector.skip(entries[0].line, entries[0].heading, why, is_remark=True)
+    collector.pass_over(section.line for section in sections)
 
 
 def is_iteration_heading(heading: str) -> bool:
@@ -158,7 +174,7 @@ def _find_date(entry: NotesSection) -> str:
     return ""
 
 
-def _learnings(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
+def _learnings(items: Iterable[NotesItem], collector: MemoryCollector) -> Iterator[tuple[int, str]]:
     """Yield the line number and text of what follows a label that announces learnings."""
     label: NotesItem | None = None
     found: list[NotesItem] = []
@@ -177,13 +193,13 @@ def _learnings(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
         if label and is_below:
             found.append(item)
             continue
-        yield from _bullets(found)
+        yield from _bullets(found, collector)
         label, found = None, []
         if split is not None:
             label = item
             if not is_placeholder(split):
                 yield item.line, split
-    yield from _bullets(found)
+    yield from _bullets(found, collector)
 
 
 def _split_label(text: str) -> str | None:
@@ -203,8 +219,8 @@ def _starts_other_part(item: NotesItem) -> bool:
     return is_bold or bool(_JOURNAL_LABEL.match(first)) or (not item.is_bullet and first.endswith(":"))
 
 
-def _bullets(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
-    """Yield the line number and text of every top-level bullet, and of paragraphs that are sentences."""
+def _bullets(items: Iterable[NotesItem], collector: MemoryCollector) -> Iterator[tuple[int, str]]:
+    """Yield the line number and text of every top-level bullet, and of paragraphs that are sentences; name the rest."""
     for group in _groups(items):
         head = group[0].text()
         is_template = bool(_TEMPLATE_LABEL.match(head.lstrip("*_")))
@@ -216,8 +232,11 @@ def _bullets(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
         learned = item_text(group)
         if is_template:
             learned = learned.partition(":")[2].removeprefix("**").strip() if "(e.g." not in head[:40] else ""
-        is_introduction = not group[0].is_bullet and (len(learned) < MIN_PARAGRAPH_CHARS or learned.endswith(":"))
-        if not is_introduction and not is_placeholder(learned):
+        if is_placeholder(learned) or (not group[0].is_bullet and learned.endswith(":")):
+            collector.pass_over([group[0].line])
+        elif not group[0].is_bullet and len(learned) < MIN_PARAGRAPH_CHARS:
+            collector.skip(group[0].line, head, "it is too short to be a sentence")
+        else:
             yield group[0].line, learned
 
 

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from ralph.core.records import Memory
-    from ralph.formats.detection import FileSample
+    from ralph.formats.databases import ForeignDatabase
+    from ralph.formats.detection import DatabaseSample, FileSample
     from ralph.formats.imported import Reading
+    from ralph.formats.planned import PlannedProject
 
 UNKNOWN_FORMAT = "unknown"
 """Name reported for a file of no known format."""
@@ -36,15 +38,25 @@ class FileFormat:
     """Extensions of the files that are imported from a directory."""
     project_paths: tuple[str, ...] = ()
     """Where projects keep files of this format, relative to their root."""
-    content: Literal["memories", "tasks", "loop-state"] = "memories"
+    content: Literal["memories", "tasks", "loop-state", "project", "episodes"] = "memories"
+    """What files contain; a project has tasks and features, and may have memories."""
     detector: str = ""
-    """Function `(FileSample) -> bool`; empty if the format is never detected, and has to be named."""
+    """Function `(FileSample) -> bool`, of a database `(DatabaseSample) -> bool`.
+
+    Empty if the format is never detected, and has to be named.
+    """
     reader: str = ""
-    """Function `(text, at) -> Reading`; of a streamed format `(lines) -> items`. Only memories are read with it."""
+    """Function `(text, at) -> Reading`; of a streamed format `(lines) -> items`.
+
+    Of a project or episodes `(text, at) -> PlannedProject`, with a `ForeignDatabase` instead of the text if it is in
+    one.
+    """
     verifier: str = ""
     """Function `(lines) -> message` that checks the integrity of a streamed format."""
     is_streamed: bool = False
     """Whether files are read line by line, and may be larger than memory."""
+    is_database: bool = False
+    """Whether files are SQLite databases."""
     writer: str = ""
     """Function `(memories, **options)` that returns a text, or yields names and texts if the export is a directory."""
     writer_options: tuple[Literal["project", "at"], ...] = ()
@@ -68,7 +80,7 @@ class FileFormat:
         # Tasks and the state of loops are parsed by the services that import them.
         return bool(self.reader) or self.content != "memories"
 
-    def detect(self, sample: FileSample) -> bool:
+    def detect(self, sample: FileSample | DatabaseSample) -> bool:
         """Return whether a file has this format; always false if it cannot be imported."""
         return self.is_importable and bool(self.detector) and bool(_load(self.detector)(sample))
 
@@ -84,6 +96,11 @@ class FileFormat:
             replace(problem, was_read=True, needs_force=False) if problem.needs_force else problem
             for problem in problems
         )
+
+    def read_project(self, source: str | ForeignDatabase, at: str) -> PlannedProject:
+        """Return the tasks, features and memories of the project of another program."""
+        project: PlannedProject = _load(self.reader)(source, at)
+        return project
 
     def is_intact(self, text: str) -> bool:
         """Return whether a file can be read and its checksum matches; without a reader, every file is intact."""
@@ -220,6 +237,34 @@ FORMATS: dict[str, FileFormat] = {
             reader=_HERE + "guardrails_md:read_guardrails_md",
         ),
         FileFormat(
+            name="beads",
+            title="`.beads/issues.jsonl`: issues become tasks, with what blocks them; memories",
+            extensions=(".jsonl",),
+            project_paths=(".beads/issues.jsonl", ".beads/beads.jsonl"),
+            content="project",
+            detector=_HERE + "beads_jsonl:is_beads_jsonl",
+            reader=_HERE + "beads_jsonl:read_beads_jsonl",
+        ),
+        FileFormat(
+            name="progress-db",
+            title="`progress.db` of RefoundAI's ralph: tasks, features and the journal, as the log of its tasks",
+            extensions=(".db",),
+            project_paths=(".ralph/progress.db",),
+            content="project",
+            is_database=True,
+            detector=_HERE + "progress_db:is_progress_db",
+            reader=_HERE + "progress_db:read_progress_db",
+        ),
+        FileFormat(
+            name="claude-mem",
+            title="`claude-mem.db` of claude-mem: observations, summaries and prompts of this project become episodes",
+            extensions=(".db",),
+            content="episodes",
+            is_database=True,
+            detector=_HERE + "claude_mem:is_claude_mem",
+            reader=_HERE + "claude_mem:read_claude_mem",
+        ),
+        FileFormat(
             name="tasks",
             title="`tasks.jsonl` and checklists become tasks (export: `ralph task list --format jsonl`)",
             extensions=(".jsonl", ".md"),
@@ -260,7 +305,7 @@ def detect_format(text: str, name: str) -> FileFormat | None:
     sample = FileSample(text, name)
     if not sample.is_text:
         return None
-    candidates = sorted(FORMATS.values(), key=lambda one: one.is_fallback)
+    candidates = sorted((one for one in FORMATS.values() if not one.is_database), key=lambda one: one.is_fallback)
     return next((format for format in candidates if format.detect(sample)), None)
 
 

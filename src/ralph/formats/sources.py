@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ralph.core.errors import UsageError
 from ralph.core.records import record
-from ralph.formats.registry import import_extensions, project_paths
+from ralph.formats.registry import FORMATS, import_extensions, project_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 MAX_IMPORT_BYTES = 64 * 1024 * 1024
 """Maximum size of a file in bytes, except for bundles, which are read line by line."""
@@ -72,6 +72,19 @@ def find_sources(path: Path) -> list[SourceFile]:
     if not files:
         raise UsageError(f"No files to import in {path}. Supported are {', '.join(import_extensions())}.")
     return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
+
+
+def find_foreign(root: str, home: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the files in which other programs keep what they know of a project, without reading them.
+
+    They are in the project, or in the home directory unless it is empty.
+    """
+    from ralph.formats.claude_mem import database_path
+
+    formats = [format for format in FORMATS.values() if format.content == "project"]
+    paths = [f"{root}/{path}" for format in formats for path in format.project_paths]
+    paths += [database_path(home, environ)] if home else []
+    return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -49,19 +49,32 @@ _SIGIL_ID = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,63}")
 
 def read_tasks_jsonl(text: str) -> Reading:
     """Return the tasks and the problems of a text."""
-    found = list(_entries(unify_newlines(text)))
-    unreadable = [entry for entry in found if isinstance(entry, ReadProblem)]
-    entries = [entry for entry in found if not isinstance(entry, ReadProblem)]
+    entries, unreadable = parse_entries(text)
     is_foreign = any(not FOREIGN_FIELDS.isdisjoint(fields) for _, fields in entries)
+    tasks, problems = parse_tasks(entries, is_foreign=is_foreign)
+    return tasks, tuple(sorted([*unreadable, *problems], key=lambda problem: problem.line))
+
+
+def parse_entries(text: str) -> tuple[list[Entry], list[ReadProblem]]:
+    """Return the JSON objects of a text with the lines they start on, and the lines that are none."""
+    found = list(_entries(unify_newlines(text)))
+    entries = [entry for entry in found if not isinstance(entry, ReadProblem)]
+    return entries, [entry for entry in found if isinstance(entry, ReadProblem)]
+
+
+def parse_tasks(entries: Iterable[Entry], *, is_foreign: bool) -> Reading:
+    """Return the tasks of JSON objects, and the problems; foreign priorities are turned round."""
     tasks: dict[str, PlannedTask] = {}
+    unreadable: list[ReadProblem] = []
     for number, (line, fields) in enumerate(entries, start=1):
         task, problems = _parse_task(line, fields, number, is_foreign)
         if task and task.key in tasks:
             problems = [f"Skipped: the id {quote_excerpt(task.key)} is already used on line {tasks[task.key].line}."]
+            task = None
         elif task:
             tasks[task.key] = task
-        unreadable += [ReadProblem(line=line, why=why) for why in problems]
-    return tuple(tasks.values()), tuple(sorted(unreadable, key=lambda problem: problem.line))
+        unreadable += [ReadProblem(line=line, why=why, was_read=task is not None) for why in problems]
+    return tuple(tasks.values()), tuple(unreadable)
 
 
 def write_tasks_jsonl(tasks: Iterable[Task]) -> str:

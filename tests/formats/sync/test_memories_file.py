@@ -154,7 +154,7 @@ def test_a_deleted_memory_leaves_the_file_and_foreign_text_stays(project: Projec
 
 
 def test_malformed_blocks_and_other_text_are_kept_byte_for_byte(project: Project) -> None:
-    foreign = b"# Memories\n\n### mem-1-aaaa\nno quote here\n\n### not an id\n> orphan\n\n"
+    foreign = b"# Memories\n\n### mem-1-aaaa\n\n### not an id\n\n## Fixes\n"
     foreign += b"\xff\xfe broken bytes\n\n## Patterns\n"
     path(project).parent.mkdir()
     path(project).write_bytes(foreign)
@@ -166,6 +166,121 @@ def test_malformed_blocks_and_other_text_are_kept_byte_for_byte(project: Project
     assert b"\xff\xfe broken bytes" in path(project).read_bytes()
     assert len(problems) == 2
     assert bodies(project) == ["New."]
+
+
+# --- entries in the forms of other people and programs --------------------------------
+
+OTHER_FORMS = """\
+# Memories
+
+Facts that hold across sessions.
+
+## Patterns
+
+- Run the migrations first.
+
+### sqlite-wal (2026-03-04)
+Checkpoint the log before a copy.
+
+It is empty then.
+
+### Naming
+- Tables are plural.
+
+## HTTP encoding (2026-03-05)
+Decode the bytes, not the text.
+"""
+
+
+def write_other_forms(project: Project, text: str = OTHER_FORMS) -> None:
+    path(project).parent.mkdir()
+    path(project).write_bytes(text.encode())
+    sync(project.store, project.root)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_entries_in_other_forms_become_memories_and_the_file_stays_as_it_is(project: Project, newline: str) -> None:
+    text = OTHER_FORMS.replace("\n", newline)
+
+    write_other_forms(project, text)
+    again = sync(project.store, project.root)
+
+    memory = project.store.memories.get("mem-sqlite-wal-2026-03-04")
+    assert (memory.title, memory.kind, memory.created_at[:10]) == ("sqlite-wal", "pattern", "2026-03-04")
+    assert bodies(project) == [
+        "- Tables are plural.",
+        "Checkpoint the log before a copy.\n\nIt is empty then.",
+        "Decode the bytes, not the text.",
+        "Run the migrations first.",
+    ]
+    assert path(project).read_bytes() == text.encode()
+    assert (again.imported_count, again.written, again.problems) == (0, 0, ())
+
+
+def test_seventy_nine_entries_with_a_slug_and_a_date_are_seventy_nine_memories(project: Project) -> None:
+    entries = "".join(f"### lesson-{n} (2026-03-{n % 28 + 1:02})\nLesson number {n}.\n\n" for n in range(77))
+
+    write_other_forms(project, f"# Memories\n\n### mem-1-aaaa\n> One.\n\n{entries}### mem-2-bbbb\n> Two.\n")
+
+    assert len(bodies(project)) == 79
+
+
+def test_new_memories_join_entries_in_other_forms(project: Project) -> None:
+    write_other_forms(project)
+
+    memory = add(project, "Indexes are concurrent.")
+
+    text = path(project).read_text()
+    assert text.replace(f"### {memory.id}\n> Indexes are concurrent.\n", "").startswith(OTHER_FORMS[:80])
+    assert len(bodies(project)) == 5
+    sync(project.store, project.root)
+    assert len(bodies(project)) == 5
+
+
+def test_an_edit_of_an_entry_in_another_form_is_an_edit_of_its_memory(project: Project) -> None:
+    write_other_forms(project)
+
+    edit(project, "It is empty then.", "It is short then.")
+    sync(project.store, project.root)
+
+    memory = project.store.memories.get("mem-sqlite-wal-2026-03-04")
+    assert memory.content.endswith("It is short then.")
+    assert memory.title == "sqlite-wal"
+
+
+def test_a_memory_that_changes_is_written_in_our_form_and_the_rest_stays(project: Project) -> None:
+    write_other_forms(project)
+
+    with project.synced():
+        project.memory.edit("mem-sqlite-wal-2026-03-04", content="Copy with VACUUM INTO.")
+        project.memory.delete("mem-Naming")
+
+    expected = OTHER_FORMS.replace(
+        "### sqlite-wal (2026-03-04)\nCheckpoint the log before a copy.\n\nIt is empty then.\n\n"
+        "### Naming\n- Tables are plural.\n",
+        "### mem-sqlite-wal-2026-03-04\n> Copy with VACUUM INTO.\n<!-- tags:  | created: 2026-03-04 -->\n",
+    )
+    assert path(project).read_text() == expected
+    assert len(bodies(project)) == 3
+
+
+@pytest.mark.sqlite  # on a shared store, an entry that vanishes from one working copy is not deleted
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_entry_in_another_form_that_a_person_removes_is_deleted(project: Project, is_committed: bool) -> None:
+    write_other_forms(project)
+    add(project, "Shows that the file is not an older one.")
+    git(project, "init", "-q", "-b", "main")
+    git(project, "add", ".agent")
+    git(project, "commit", "-qm", "base")
+    edit(project, "- Run the migrations first.\n", "")
+    edit(project, "### Naming\n- Tables are plural.\n", "")
+    if is_committed:
+        git(project, "commit", "-qam", "removed")
+
+    done = sync(project.store, project.root)
+
+    assert done.held_count == 0
+    assert len(bodies(project)) == 3
 
 
 def test_two_blocks_with_one_id_are_two_memories(project: Project) -> None:

@@ -381,6 +381,8 @@ def test_every_place_reports_it_and_one_command_settles_it(
     git(project.root, "reset", "-q", "--hard")
     run = ["-C", str(project.root)]
 
+    assert main([*run, "status"]) == 0  # before any command that syncs
+    assert "ralph memory files" in capsys.readouterr().out
     assert main([*run, "doctor"]) == 1
     assert "ralph memory files restore" in capsys.readouterr().out
     for command in (["memory", "list"], ["memory", "add", "Another."], ["memory", "add", "One more."]):

@@ -95,8 +95,10 @@ def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, on
             return SyncResult(problems=(untrusted_problem(root),))
         from ralph.formats.sync.additions import write_additions
 
-        added = None if choice or disk.held_count else write_additions(disk)
-        return _full_sync(store, disk, choice) if added is None else SyncResult(written=added)
+        added = None if choice else write_additions(disk)
+        if added is None:
+            return _full_sync(store, disk, choice)
+        return SyncResult(written=added, problems=held_problems(disk.held_count), held_count=disk.held_count)
 
 
 def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> SyncResult:
@@ -106,13 +108,13 @@ def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> Sy
     change = ChangeInfo(who="file", why="", id=change_id())
     done: list[FileSync] = []
     for _ in range(MAX_PASSES):
+        done.append(MemoriesFileSync(store, disk, change, choice))
+        done[-1].sync()
         before = store.memories.history.last_event_seq()
-        targets = [target(store, disk, change, choice) for target in (MemoriesFileSync, KnowledgeFolderSync)]
-        for target in targets:
-            target.sync()
-        done += targets
+        done.append(KnowledgeFolderSync(store, disk, change, choice))
+        done[-1].sync()
         if store.memories.history.last_event_seq() == before:
-            break  # otherwise an edit in one file may have moved a memory to the other
+            break  # otherwise an edit in the folder may have moved a memory to the file
     disk.finish()
     return SyncResult(
         imported_count=sum(target.imported_count for target in done),

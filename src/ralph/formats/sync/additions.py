@@ -6,24 +6,23 @@ every entry with its memory, which takes seconds with many memories, while all o
 
 from __future__ import annotations
 
-import re
-
+from ralph.core.memory_files import KNOWLEDGE_DIR
 from ralph.formats.knowledge_md import format_note, unused_file_name
-from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry
-from ralph.formats.memories_md import edit_document, header_id
-from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.memories_document import SECTION_HEADINGS
+from ralph.formats.memories_md import format_entries, header_id
+from ralph.formats.sync.disk import BULK_FLUSH_FILES, UnusableFileError, encode_text
 from ralph.formats.sync.entries import comparable_note, comparable_row, row_entry, row_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ralph.formats.memories_document import MarkdownEntry
     from ralph.formats.sync.disk import SyncedFiles
     from ralph.store.database import Row
 
 MAX_ADDITIONS = 200
 """Number of changed memories from which a full sync is not slower."""
-_HEADING = re.compile(r"^#{1,3}(?:[ \t].*)?$", re.MULTILINE)
 
 
 def write_additions(disk: SyncedFiles) -> int | None:
@@ -69,14 +68,16 @@ def _write_entries(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tup
     """Add entries to the markdown file; return False if that is not possible without parsing it."""
     if not added:
         return True
-    content = disk.read(disk.memories)
-    if content is None or content.stat != files.get(disk.memories):
+    offsets = disk.insertion_offsets
+    if not offsets.keys() >= {row["kind"] for row in added}:
         return False
-    text: str | None = content.text
-    for kind in SECTION_HEADINGS:
-        entries = [row_entry(row) for row in added if row["kind"] == kind]
-        text = insert_entries(text, entries) if text is not None and entries else text
-    written = disk.write(disk.memories, text, content) if text is not None else None
+    seen = disk.read(disk.memories)
+    if seen is None or seen.stat != files.get(disk.memories):
+        return False
+    if any(f"### {row['id']}".encode() in seen.content for row in added if not row["is_new"]):
+        return False
+    parts, disk.insertion_offsets = insert_entries(seen.content, offsets, [row_entry(row) for row in added])
+    written = disk.write(disk.memories, parts, seen)
     if written is None:
         return False
     disk.sync_state.save_entries(disk.memories, {row["id"]: comparable_row(row) for row in added})
@@ -85,12 +86,28 @@ def _write_entries(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tup
     return True
 
 
+def insert_entries(
+    content: bytes, offsets: Mapping[str, int], entries: Sequence[MarkdownEntry]
+) -> tuple[list[bytes | memoryview], dict[str, int]]:
+    """Return the parts of a file with new entries, and its new offsets."""
+    view, parts, moved = memoryview(content), list[bytes | memoryview](), dict(offsets)
+    done = inserted = 0
+    for kind, offset in sorted(offsets.items(), key=lambda one: one[1]):
+        moved[kind] += inserted
+        if new := [entry for entry in entries if entry.kind == kind]:
+            block = format_entries(content, offset, new)
+            parts += [view[done:offset], block]
+            done = offset
+            inserted += len(block)
+    return [*parts, view[done:]], moved
+
+
 def _write_notes(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tuple[int, int]]) -> bool:
     """Write a file for each knowledge entry; return False if one could not be written."""
     taken = {path.removeprefix(KNOWLEDGE_DIR) for path in (disk.knowledge_paths() if added else ())}
     for row in added:
         name = unused_file_name(row["title"], taken)
-        written = disk.write(KNOWLEDGE_DIR + name, format_note(row_note(row)), None)
+        written = disk.write(KNOWLEDGE_DIR + name, encode_text(format_note(row_note(row))), None)
         if written is None:
             return False
         taken.add(name)
@@ -98,28 +115,3 @@ def _write_notes(disk: SyncedFiles, added: Sequence[Row], files: dict[str, tuple
         disk.mark_synced(written)
         files[written.path] = written.stat
     return True
-
-
-def insert_entries(text: str, entries: Sequence[MarkdownEntry]) -> str | None:
-    """Return the text with new entries of one kind, or None if their place cannot be found without parsing the text."""
-    heading = f"## {SECTION_HEADINGS[entries[0].kind]}\n"
-    start = 0 if text.startswith(heading) else text.find(f"\n{heading}") + 1 or -1
-    if start < 0 or "\r" in text or any(f"### {entry.id}" in text for entry in entries):
-        return None
-    if _may_be_code(text[:start]):
-        return None
-    # What decides about the place is the introduction of the section, up to the next heading.
-    following = _HEADING.search(text, start + len(heading))
-    end = following.start() if following else len(text)
-    section = text[start:end]
-    if _may_be_code(section):
-        return None
-    next_heading = "#\n" if following else ""
-    edited = edit_document(section + next_heading, put=entries)
-    return text[:start] + edited.removesuffix(next_heading) + text[end:]
-
-
-def _may_be_code(text: str) -> bool:
-    """Return whether a code block may begin in a text; those in entries are quoted and do not count."""
-    has_fence = "```" in text or "~~~" in text
-    return has_fence and re.search(r"^(?!>).*(?:```|~~~)", text, re.MULTILINE) is not None

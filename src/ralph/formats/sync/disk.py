@@ -12,6 +12,7 @@ from ralph.core.files import (
     remove_if_unchanged,
     replace_if_unchanged,
 )
+from ralph.core.memory_files import KNOWLEDGE_DIR, fingerprint, memories_path, stat_file, stat_files
 from ralph.core.records import record, timestamp
 from ralph.store.sync_state import RESTORED_MARK, SyncState
 
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ralph.core.files import FileParts
+    from ralph.core.memory_files import FileStats
     from ralph.store import Store
     from ralph.store.database import Row
 
-MEMORIES_PATH = ".agent/memories.md"
-OLD_MEMORIES_PATH = ".ralph/agent/memories.md"
-KNOWLEDGE_DIR = ".ralph/knowledge/"
-MAX_SYNCED_BYTES = 64 * 1024 * 1024
-"""Maximum size of a synced file, in bytes."""
+MAX_SYNCED_BYTES = 32 * 1024 * 1024
+"""Maximum size of a synced file, in bytes. Reading and writing it takes six times as much memory."""
 TIMESTAMP_RESOLUTION_NS = 20_000_000
 """Resolution of file timestamps, in nanoseconds. A file modified more recently is read later, because another write
 could leave its timestamp unchanged."""
@@ -47,20 +47,23 @@ class UnusableFileError(Exception):
 
 @record
 class FileContent:
-    """The content of a file and its stat when it was read."""
+    """A file as it was read or written."""
 
     path: str
-    text: str
-    """Invalid UTF-8 is decoded to surrogates, so that it can be written back."""
     stat: tuple[int, int]
     """Size in bytes and modification time in nanoseconds."""
+    content: bytes = b""
+    """What was read."""
+
+    @property
+    def text(self) -> str:
+        """The decoded content; invalid UTF-8 becomes surrogates, so that `encode_text` can write it back."""
+        return self.content.decode("utf-8", "surrogateescape")
 
 
-def memories_path(root: Path | str) -> str:
-    """Return the relative path of the markdown memories, whether or not the file exists."""
-    if not os.path.lexists(f"{root}/{MEMORIES_PATH}") and os.path.lexists(f"{root}/{OLD_MEMORIES_PATH}"):
-        return OLD_MEMORIES_PATH
-    return MEMORIES_PATH
+def encode_text(text: str) -> bytes:
+    """Return the content of a file with this text."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 class SyncedFiles:
@@ -73,7 +76,7 @@ class SyncedFiles:
         self._store = store
         self.memories = memories_path(root)
         self.has_unwritten = False
-        seq, mark, self.held_count = self.sync_state.last_sync()
+        seq, mark, self._layout, self.held_count = self.sync_state.last_sync()
         self._last_sync = seq, mark
         self._known: dict[str, tuple[int, int]] | None = None
 
@@ -92,7 +95,7 @@ class SyncedFiles:
 
     def fingerprint(self) -> str:
         """Return a fingerprint of the current files."""
-        return _fingerprint(self._stats())
+        return fingerprint(self._stats(), self._layout)
 
     @property
     def is_restored(self) -> bool:
@@ -102,7 +105,17 @@ class SyncedFiles:
     def files_as_synced(self) -> dict[str, tuple[int, int]]:
         """Return the files, by path, if all are as the last sync left them; otherwise nothing."""
         found = self._stats()
-        return found if _fingerprint(found) == self._last_sync[1] else {}
+        return found if fingerprint(found, self._layout) == self._last_sync[1] else {}
+
+    @property
+    def insertion_offsets(self) -> dict[str, int]:
+        """Where new entries of each kind go in the markdown file, if it is as the last sync left it."""
+        pairs = (pair.partition(":") for pair in self._layout.split(",") if pair)
+        return {kind: int(offset) for kind, _, offset in pairs}
+
+    @insertion_offsets.setter
+    def insertion_offsets(self, offsets: Mapping[str, int]) -> None:
+        self._layout = ",".join(f"{kind}:{offset}" for kind, offset in offsets.items())
 
     def changed_memories(self, limit: int) -> list[Row]:
         """Return up to `limit` memories that have changed since the last sync, oldest first."""
@@ -114,20 +127,8 @@ class SyncedFiles:
             self._last_sync[0], kinds, folder
         )
 
-    def _stats(self) -> dict[str, tuple[int, int]]:
-        """Return the size and modification time of every synced file, by path."""
-        found: dict[str, tuple[int, int]] = {}
-        try:
-            with os.scandir(os.path.join(self.root, KNOWLEDGE_DIR)) as entries:  # noqa: PTH118
-                for entry in entries:
-                    if entry.name.endswith(".md") and not entry.name.startswith("."):
-                        stat = entry.stat()
-                        found[KNOWLEDGE_DIR + entry.name] = stat.st_size, stat.st_mtime_ns
-        except OSError:
-            pass  # missing, or unreadable, which the sync reports
-        if size := self._stat(self.memories):
-            found[self.memories] = size
-        return found
+    def _stats(self) -> FileStats:
+        return stat_files(self.root, self.memories)
 
     def knowledge_paths(self) -> list[str]:
         """Return the relative paths of the knowledge files, sorted."""
@@ -154,20 +155,21 @@ class SyncedFiles:
         while (stat := self._stat(path)) is not None:
             is_late = time.monotonic() > deadline
             if is_late or not 0 <= time.time_ns() - stat[1] < TIMESTAMP_RESOLUTION_NS:
-                text = read_text_bytes(self.root, path).decode("utf-8", "surrogateescape")
+                content = read_text_bytes(self.root, path)
                 # Editors that save in place leave a partial file for a moment.
                 if self._stat(path) == stat and not is_being_written(f"{self.root}/{path}"):
-                    return FileContent(path=path, text=text, stat=stat)
+                    return FileContent(path=path, stat=stat, content=content)
                 if is_late or time.time_ns() - stat[1] > WRITE_WAIT_SECONDS * 1e9:
                     self.has_unwritten = True
                     raise UnusableFileError(f"{path} is being written by another program; it will be synced later.")
             time.sleep(TIMESTAMP_RESOLUTION_NS / 1e9)
         return None
 
-    def write(self, path: str, text: str, seen: FileContent | None, *, is_durable: bool = True) -> FileContent | None:
+    def write(
+        self, path: str, content: bytes | FileParts, seen: FileContent | None, *, is_durable: bool = True
+    ) -> FileContent | None:
         """Replace a file; return None if it no longer is as it was seen."""
         check_inside_project(self.root, path)
-        content = text.encode("utf-8", "surrogateescape")
         # Backdated, so that even an immediate save by somebody else gets another timestamp.
         changed_ns = time.time_ns() - 2 * TIMESTAMP_RESOLUTION_NS
         try:
@@ -179,7 +181,8 @@ class SyncedFiles:
         except OSError as error:
             self.has_unwritten = True
             raise UnusableFileError(f"Cannot write {path}: {error.strerror}.") from error
-        return FileContent(path=path, text=text, stat=(len(content), changed_ns))
+        size = len(content) if isinstance(content, bytes) else sum(map(len, content))
+        return FileContent(path=path, stat=(size, changed_ns))
 
     def delete(self, path: str, seen: FileContent) -> bool:
         """Delete a file and return True, unless it no longer is as it was seen."""
@@ -197,23 +200,21 @@ class SyncedFiles:
     def finish(self, files: Mapping[str, tuple[int, int]] | None = None) -> None:
         """Record that everything is synced up to the newest event, or that a file could not be written.
 
-        `files` are the synced files if they are known and no entry is held; otherwise all records are read.
+        `files` are the synced files if they are known and no other entries are held; otherwise all records are read.
         """
         for folder in (KNOWLEDGE_DIR, os.path.dirname(self.memories)):  # noqa: PTH120
             delete_temporary_files(os.path.join(self.root, folder))  # noqa: PTH118
-        self.held_count = 0 if files else len(self.sync_state.held_entries())
-        fingerprint = UNWRITTEN if self.has_unwritten else _fingerprint(files or self.sync_state.files())
+        if not files:
+            self.held_count = len(self.sync_state.held_entries())
+        files = files or self.sync_state.files()
+        mark = UNWRITTEN if self.has_unwritten else fingerprint(files, self._layout)
         if self.is_shared and not self._last_sync[1]:
             # Short-lived containers leave records behind, so new working copies clean up.
             self.sync_state.delete_stale_places(timestamp(time.time() - STALE_COPY_SECONDS))
-        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), fingerprint, self.held_count)
+        self.sync_state.record_sync(self._store.memories.history.last_event_seq(), mark, self._layout, self.held_count)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
-        try:
-            found = os.stat(os.path.join(self.root, path))  # noqa: PTH116, PTH118
-        except OSError:
-            return None
-        return found.st_size, found.st_mtime_ns
+        return stat_file(self.root, path)
 
 
 def read_bytes(root: Path | str, path: str) -> bytes:
@@ -249,10 +250,3 @@ def check_inside_project(root: Path | str, path: str) -> None:
         raise UnusableFileError(f"{path} is a symlink that points outside the project; it is not synced.")
     if "/.ralph/ralph.db" in os.path.realpath(full_path):
         raise UnusableFileError(f"{path} is a symlink to the database; it is not synced.")
-
-
-def _fingerprint(files: Mapping[str, tuple[int, int]]) -> str:
-    import zlib
-
-    text = "".join(f"{path}:{size}:{date}\n" for path, (size, date) in sorted(files.items())).encode()
-    return f"{len(files)}-{zlib.crc32(text):08x}-{zlib.adler32(text):08x}" if files else ""

@@ -6,11 +6,12 @@ import json
 import os
 import re
 
+from ralph.core.memory_files import KNOWLEDGE_DIR
 from ralph.core.records import Memory, MemoryState, record, replace
 from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
-from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.sync.disk import BULK_FLUSH_FILES, UnusableFileError, encode_text
 from ralph.formats.sync.entries import encode_note
 from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.regressions import GitProvenance
@@ -183,7 +184,9 @@ class KnowledgeFolderSync(FileSync):
             if action is SyncAction.IMPORT:
                 id = self._import(id, file.note, path, is_conflict)
             elif action is SyncAction.EXPORT and memory:
-                content = self._disk.write(path, update_note(file.content.text, note_of(memory)), file.content)
+                content = self._disk.write(
+                    path, encode_text(update_note(file.content.text, note_of(memory))), file.content
+                )
                 self.written += content is not None
                 self._disk.has_unwritten |= content is None
             elif action is SyncAction.REMOVE:
@@ -233,7 +236,9 @@ class KnowledgeFolderSync(FileSync):
         for id, memory in reversed(self._unmatched.items()):
             name = unused_file_name(memory.title, taken)
             try:
-                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(note_of(memory)), None, is_durable=durably)
+                content = self._disk.write(
+                    KNOWLEDGE_DIR + name, encode_text(format_note(note_of(memory))), None, is_durable=durably
+                )
             except UnusableFileError as error:
                 self.problems.append(str(error))
                 return

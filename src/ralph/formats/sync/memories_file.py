@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from ralph.core.limits import MAX_TAGS
+from ralph.core.limits import MAX_TAGS, MAX_TITLE_LENGTH
 from ralph.core.records import Memory, new_memory_id, replace
 from ralph.core.text import extract_title, find_paths, sanitize
 from ralph.formats.imported import InvalidEntryError, parse_timestamp
 from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
-from ralph.formats.memories_md import clean_tags, edit_document, header_id
-from ralph.formats.sync.disk import UnusableFileError
+from ralph.formats.memories_md import clean_tags, edit_document, header_id, insertion_offsets
+from ralph.formats.sync.disk import UnusableFileError, encode_text
 from ralph.formats.sync.entries import comparable_row, encode, encode_fields, row_entry, strip_lines
 from ralph.formats.sync.file_sync import FileSync, new_memory
 from ralph.formats.sync.regressions import GitProvenance, is_known_version, unseen_by_file
@@ -76,13 +76,14 @@ class MemoriesFileSync(FileSync):
         while remove and (again := {entry.id for entry in parse_document(after).entries} & set(remove)):
             after = edit_document(after, remove=again)  # the file had the same entry twice
         if after != text:
-            written = self._disk.write(self._path, after, content)
+            written = self._disk.write(self._path, encode_text(after), content)
             if written is None:
                 return False
             self.written += len(put) + len(remove)
         self._disk.sync_state.save_entries(self._path, synced_texts)
         if written:
             self._disk.mark_synced(written)
+            self._disk.insertion_offsets = insertion_offsets(after)
         return True
 
     def _entries_by_id(self, document: MemoriesDocument) -> tuple[dict[str, MarkdownEntry], dict[int, str]]:
@@ -90,7 +91,8 @@ class MemoriesFileSync(FileSync):
         entries: dict[str, MarkdownEntry] = {}
         new_ids: dict[int, str] = {}
         for index, entry in enumerate(document.entries):
-            if not sanitize(entry.body) or sanitize(entry.id) != entry.id:
+            is_synced = _encode(entry) == self._base.get(entry.id)  # cleaning each entry would take most of the time
+            if not is_synced and (not sanitize(entry.body) or sanitize(entry.id) != entry.id):
                 continue
             first = entries.get(entry.id)
             if first is None:
@@ -112,14 +114,14 @@ class MemoriesFileSync(FileSync):
         bases = {header_id(id): (id, text.removeprefix(HELD_PREFIX)) for id, text in self._base.items()}
         held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD_PREFIX)}
         gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
-        if not is_emptied and not self._disk.is_shared and self._choice is not FileChoice.ACCEPT:
+        if gone and not is_emptied and not self._disk.is_shared and self._choice is not FileChoice.ACCEPT:
             agreed = {
                 id
                 for key, (id, base) in bases.items()
                 if key in entries
                 and key in known
                 and _comparable(entries[key], base) == base
-                and comparable_row(known[key]) == base
+                and comparable_row(known[key], base) == base
             }
             held |= self._not_deleted({key: bases[key][0] for key in gone}, len(bases) - len(held), agreed)
         for key in dict.fromkeys([*entries, *bases, *reversed(known)]):
@@ -130,7 +132,7 @@ class MemoriesFileSync(FileSync):
             if self._choice is FileChoice.ACCEPT and key in held and row is None:
                 base = None  # as if the entry were new, because the memory was inactive before it came back
             file_text = _comparable(entry, base) if entry else None
-            store_text = comparable_row(row) if row else None
+            store_text = comparable_row(row, base) if row else None
             is_new = entry is not None and row is None and base is None
             known_before = self._memories.find_by_id(id) if is_new else None
             action, is_conflict = decide_sync(
@@ -186,7 +188,9 @@ class MemoriesFileSync(FileSync):
             return set(gone)
         unseen = unseen_by_file(self._memories, gone.values(), agreed)
         lost = {key for key, id in gone.items() if id in unseen}
-        return lost | GitProvenance(self._disk.root).entries_unknown_to_file(self._path, gone.keys() - lost)
+        texts = {key: json.loads(self._base[id].removeprefix(HELD_PREFIX))[1] for key, id in gone.items()}
+        first_lines = {key: text.split("\n")[0] for key, text in texts.items() if key not in lost}
+        return lost | GitProvenance(self._disk.root).entries_unknown_to_file(self._path, first_lines)
 
     def _import(self, id: str, entry: MarkdownEntry, is_conflict: bool) -> None:
         fields = _fields(entry)
@@ -226,9 +230,13 @@ class MemoriesFileSync(FileSync):
         return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history.of(id))
 
 
+def _encode(entry: MarkdownEntry) -> str:
+    return encode([entry.kind, entry.body, entry.tags])
+
+
 def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:
     """Return an entry in a form that can be compared; an unchanged one is not cleaned again."""
-    if base is not None and encode([entry.kind, entry.body, list(entry.tags)]) == base:
+    if base is not None and _encode(entry) == base:
         return base
     return encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
 
@@ -242,7 +250,7 @@ def _fields(entry: MarkdownEntry) -> dict[str, Any]:
     body = strip_lines(sanitize(entry.body))
     return {
         "kind": entry.kind,
-        "title": extract_title(body),
+        "title": sanitize(entry.title)[:MAX_TITLE_LENGTH] or extract_title(body),
         "content": body,
         "tags": clean_tags(sanitize(tag).lower() for tag in entry.tags)[:MAX_TAGS],
         "files": find_paths(body),

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ralph.core.memory_files import KNOWLEDGE_DIR, MEMORIES_PATH, OLD_MEMORIES_PATH, memories_path
 from ralph.core.records import record
 from ralph.core.trust_record import are_files_trusted
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import parse_note
 from ralph.formats.memories_document import parse_document
-from ralph.formats.sync.disk import (
-    KNOWLEDGE_DIR,
-    MEMORIES_PATH,
-    OLD_MEMORIES_PATH,
-    UnusableFileError,
-    memories_path,
-    read_text_bytes,
-)
+from ralph.formats.sync.disk import UnusableFileError, read_text_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ Content that Ralph has had before is no edit, and an entry is not deleted by som
 from __future__ import annotations
 
 import json
+import re
 
 from ralph.core.errors import RalphError
 from ralph.core.git import query_git
@@ -13,7 +14,7 @@ from ralph.core.records import MemoryState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -24,6 +25,8 @@ PAGE = 500
 """Number of events read at once."""
 _FILE_FIELDS = frozenset({"kind", "title", "body", "tags", "feature", "state"})
 """Fields whose change is visible in a file."""
+_OWN_ID = re.compile(r"mem-\d+-[0-9a-f]{4}")
+"""Id that Ralph gave; those of entries in other forms are not in the file."""
 _REVERT_MARK = "This reverts commit"
 """What git writes into the message of a revert."""
 _EVERYWHERE = ("--all", "--reflog")
@@ -96,12 +99,21 @@ class GitProvenance:
     def __init__(self, root: Path | str) -> None:
         self._root = root
 
-    def entries_unknown_to_file(self, path: str, ids: Collection[str]) -> set[str]:
-        """Return the entries that the commit a file is from has never had, or that a revert took out of it."""
-        commit = self._commit_with_content(path) if ids else None
+    def entries_unknown_to_file(self, path: str, first_lines: Mapping[str, str]) -> set[str]:
+        """Return the entries that the commit a file is from has never had, or that a revert took out of it.
+
+        `first_lines` maps the entries to the beginning of their text, by which those that have no id are found.
+        """
+        commit = self._commit_with_content(path) if first_lines else None
         if commit is None:
             return set()
-        return {id for id in ids if self._is_accidental(commit, path, f"### {id}([^[:alnum:]_-]|$)")}
+        return {id for id, text in first_lines.items() if self._is_entry_accidental(commit, path, id, text)}
+
+    def _is_entry_accidental(self, commit: str, path: str, id: str, text: str) -> bool:
+        is_accidental = self._is_accidental(commit, path, "--pickaxe-regex", f"-S### {id}([^[:alnum:]_-]|$)")
+        if not is_accidental or _OWN_ID.fullmatch(id):
+            return is_accidental
+        return self._is_accidental(commit, path, f"-S{text}")
 
     def is_file_taken_by_git(self, path: str, others: Collection[str]) -> bool:
         """Return whether git removed a file: by a switch, reset, stash, revert, or a clean that spared no other."""
@@ -125,8 +137,8 @@ class GitProvenance:
         found = self._query("log", "-1", "--format=%H", *_EVERYWHERE, f"--find-object={blob}", "--", path)
         return (found or "").strip() or None
 
-    def _is_accidental(self, commit: str, path: str, pattern: str) -> bool:
-        log = self._log(commit, "--pickaxe-regex", f"-S{pattern}", "--", path)
+    def _is_accidental(self, commit: str, path: str, *search: str) -> bool:
+        log = self._log(commit, *search, "--", path)
         return log is not None and (not log or _REVERT_MARK in log)
 
     def _log(self, *arguments: str) -> str | None:

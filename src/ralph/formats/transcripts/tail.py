@@ -1,4 +1,4 @@
-"""Reader of the JSON-lines transcripts of Claude Code, Codex and Gemini.
+"""Reader of what an agent said last, for hooks: in the JSON lines of Claude Code, Codex and Gemini.
 
 Only the end of a long transcript is read, and unknown or invalid lines are ignored, because agents may change the
 format with any release.
