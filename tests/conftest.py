@@ -49,6 +49,8 @@ SLOW = (
     "tests/store/maintenance/test_migrate.py",
     "tests/store/test_cycles.py",
     "tests/store/test_index.py",
+    "::test_200_megabytes_are_read_in_150_megabytes_of_memory",
+    "::test_a_sparse_file_of_two_gigabytes_is_skipped",
     "::test_what_is_said_while_the_store_is_broken",
 )
 """Trials and tests of many processes, which `make check` runs and `make test` does not."""

@@ -12,13 +12,17 @@ from typing import Any
 from ralph.agents import Limits, SessionOptions
 from ralph.core.actor import Actor
 from ralph.core.config import STORE_VARIABLE
+from ralph.core.hashing import sha256_hex
 from ralph.core.records import (
     AgentReply,
     Attempt,
     AttemptOutcome,
     AttemptResult,
+    Episode,
+    EpisodeKind,
     FailureReport,
     Memory,
+    Speaker,
     Task,
     TaskStatus,
     now,
@@ -55,6 +59,12 @@ def set_up_project(directory: Path) -> None:
 def a_memory(title: str, body: str = "", **fields: object) -> Memory:
     memory = Memory(id="mem-1-0000", kind="knowledge", title=title, content=body, created_at=now(), updated_at=now())
     return replace(memory, **fields)
+
+
+def an_episode(text: str, *, kind: EpisodeKind = EpisodeKind.SESSION, source: str = "s1", **fields: object) -> Episode:
+    id = "ep-" + sha256_hex(f"{kind}/{source}/{text}".encode())[:16]
+    episode = Episode(id=id, kind=kind, source=source, agent="claude", speaker=Speaker.PERSON, text=text, at=now())
+    return replace(episode, **fields)
 
 
 def remember(store: Store, memory: Memory, *, by_person: bool = False) -> Memory:

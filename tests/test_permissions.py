@@ -26,6 +26,7 @@ from ralph.loop.prompts import PromptService
 from ralph.loop.runs import RunService
 from ralph.loop.stats import Stats
 from ralph.loop.tasks import TaskService
+from ralph.memory.episodes import EpisodeService
 from ralph.memory.files import MemoryFiles
 from ralph.memory.import_export import ImportExport
 from ralph.memory.learning_service import LearningService
@@ -42,6 +43,7 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
+    EpisodeService,
     *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup),
 )
 READS = {
@@ -57,16 +59,18 @@ READS = {
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
     "RunService": "events get last_event list memories missed_until takes_model",
-    "PromptService": "explain explain_all preview ranking",
+    "PromptService": "explain explain_all explain_episodes preview ranking",
+    "EpisodeService": "available counts get search shown_to transcript",
     "JournalService": "attempts failure_counts failure_groups failures failures_of get list search",
     "Stats": "decisions lift memory models of runs",
     "ProjectService": "close list open show",
     "WebServer": "run stop",
-    "ralph.maintenance": "check_project count_backups find_project is_on_server list_backups preview_restore show_store"
-    " verify_backups",
+    "ralph.maintenance": "check_project copy_folders count_backups find_project is_on_server list_backups"
+    " preview_restore show_store verify_backups",
     "ralph.trust": "review_trust",
-    "ralph.workspace": "actor_at actor_for_file agent_at find_root is_project open_own_store"
-    " open_project_store own_file refuse_tracked store_url untrusted_store with_known_password",
+    "ralph.workspace": "actor_at actor_for_file agent_at find_root find_worktree is_project main_worktree"
+    " open_own_store open_project_store own_file refuse_tracked shared_project store_url"
+    " untrusted_store with_known_password",
     "ralph.integrations.setup": "check_inside_project originals_for plan_removal plan_setup plugin_directory"
     " setup_options",
 }
@@ -74,6 +78,7 @@ READS = {
 FOR_ALL = {
     "SessionService": "record_compaction record_end record_prompt record_start",
     "MemoryFiles": "check held sync",
+    "EpisodeService": "trim",
     "ImportExport": "save",
 }
 """What hooks report of a session, files kept in step, and an export written where its reader wants it."""
@@ -101,6 +106,8 @@ COMMAND_OPERATIONS = {
     "task import": "task.import",
     "feature add": "feature.add",
     "feature delete": "feature.delete",
+    "import": "episodes.import memory.import",
+    "forget": "episodes.forget",
     "memory add": "memory.add",
     "memory edit": "memory.edit memory.change-a-persons",
     "memory confirm": "memory.confirm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -478,6 +479,27 @@ def test_knowledge_of_a_clone_is_told_to_nobody_until_a_person_trusts_it(clone: 
 
 
 @pytest.mark.sqlite
+def test_a_clone_without_a_database_is_not_told_to_start_a_project(clone: Path, ralph_in: Ralph) -> None:
+    (clone / ".ralph.toml").write_text("")
+    (clone / "src").mkdir()
+
+    here, below = ralph_in(clone, "status"), ralph_in(clone / "src", "status")
+
+    assert (here.code, here.error) == (below.code, below.error) == (2, "no-project")
+    assert (f"{clone} has files of Ralph" in here.err, f"ralph -C {clone} init" in below.err) == (True, True)
+
+
+@pytest.mark.sqlite
+def test_an_empty_list_of_a_clone_does_not_deny_what_its_files_have(clone: Path, ralph_in: Ralph) -> None:
+    ralph_in(clone, "init")
+
+    listed = ralph_in(clone, "memory", "list")
+
+    assert "in the files of this directory" in listed.err
+    assert "No memories yet" not in listed.out
+
+
+@pytest.mark.sqlite
 def test_a_new_project_that_brings_nothing_is_trusted_and_asks_nothing(tmp_path: Path, ralph_in: Ralph) -> None:
     made = ralph_in(tmp_path, "init")
     (tmp_path / ".agent").mkdir()
@@ -604,10 +626,14 @@ def test_no_door_opens_a_database_that_git_tracks(committed: Path, door: Callabl
 
 @pytest.mark.sqlite
 def test_a_person_stops_tracking_the_database(committed: Path, ralph_in: Ralph) -> None:
-    doctor = ralph_in(committed, "doctor")
-    git(committed, "rm", "-q", "--cached", ".ralph/ralph.db")
+    doctor, refused = ralph_in(committed, "doctor"), ralph_in(committed, "memory", "list")
+    (committed / ".ralph/.gitignore").unlink(missing_ok=True)  # as on a branch without it
+    command = refused.err.strip().rpartition(": ")[2].partition(" && ")[0]
+    subprocess.run(command, shell=True, check=True, cwd="/", capture_output=True)
+    ralph_in(committed, "init")
+    git(committed, "add", "-A")
 
-    assert (doctor.code, "git rm --cached" in doctor.out) == (1, True)
+    assert (doctor.code, command in doctor.out) == (1, True)
     assert "QUOTA-7731" in ralph_in(committed, "memory", "list").out
 
 

@@ -95,6 +95,13 @@ def count_backups(root: Path) -> int:
     return len(backup.backup_paths(_database(root)))
 
 
+def copy_folders(root: Path) -> list[str]:
+    """Return the folders with copies of the database: backups, and what a restore replaced."""
+    home = Path(_database(root)).parent
+    folders = (home / backup.BACKUP_FOLDER, home / restore.DAMAGED_FOLDER)
+    return [str(folder) for folder in folders if folder.is_dir() and any(folder.iterdir())]
+
+
 def verify_backups(root: Path, name: str | None = None) -> list[BackupCheck]:
     """Check one backup, or all of them, newest first."""
     path = _database(root)

@@ -9,7 +9,7 @@ from ralph.core.actor import PERSON
 from ralph.core.config import load_config, read_working_copy
 from ralph.core.errors import NotFoundError
 from ralph.core.records import replace
-from ralph.workspace import actor_at, find_root, open_own_store, open_project_store
+from ralph.workspace import actor_at, find_worktree, open_own_store, open_project_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ralph.loop.runs import RunService
     from ralph.loop.stats import Stats
     from ralph.loop.tasks import TaskService
+    from ralph.memory.episodes import EpisodeService
     from ralph.memory.files import MemoryFiles
     from ralph.memory.import_export import ImportExport
     from ralph.memory.learning_service import LearningService
@@ -32,16 +33,26 @@ if TYPE_CHECKING:
     from ralph.memory.sessions import SessionService
     from ralph.projects import ProjectService
     from ralph.store import Store
+    from ralph.store.episodes import EpisodeFilter
 
 
 class Project:
     """A project directory, opened on behalf of an actor."""
 
     def __init__(
-        self, root: Path | str, store: Store, config: Config, actor: Actor = PERSON, *, is_remote: bool = False
+        self,
+        root: Path | str,
+        store: Store,
+        config: Config,
+        actor: Actor = PERSON,
+        *,
+        worktree: str = "",
+        is_remote: bool = False,
     ) -> None:
         """`is_remote`: the project belongs to another directory of the same database."""
         self.directory = os.fspath(root)
+        self.worktree = worktree or self.directory
+        """Directory of the files that memories name: the project's own, or that in the linked worktree in use."""
         self.store = store
         self.config = config
         self.actor = actor
@@ -56,9 +67,9 @@ class Project:
         Raises `NotTrustedError` if it keeps its data elsewhere and no person has agreed to that. Other settings that
         nobody has accepted do not count; `config.untrusted` names them.
         """
-        root = find_root(start)
+        root, worktree = find_worktree(start)
         config = load_config(root)
-        return cls(root, open_own_store(root, config), config, actor_at(root, config, actor))
+        return cls(root, open_own_store(root, config), config, actor_at(root, config, actor), worktree=worktree)
 
     def open_other(self, name_or_id: str) -> Project:
         """Open another project of the same database; the files of this directory stay those of this project."""
@@ -72,7 +83,7 @@ class Project:
         # Its backups go into a folder of their own, so that restoring this project never picks one of them.
         store.data_dir = f"{self.store.data_dir}/others/{other.id}" if self.store.data_dir else ""
         config = replace(self.config, memories=replace(self.config.memories, files=False))
-        return Project(self.directory, store, config, self.actor, is_remote=True)
+        return Project(self.directory, store, config, self.actor, worktree=self.worktree, is_remote=True)
 
     @property
     def root(self) -> Path:
@@ -109,11 +120,11 @@ class Project:
         """Memories: add, edit, delete, undo, search, recall."""
         from ralph.memory.service import MemoryService
 
-        return MemoryService(self.store, self.directory, self.config, self.actor, is_remote=self._is_remote)
+        return MemoryService(self.store, self.worktree, self.config, self.actor, is_remote=self._is_remote)
 
     @cached_property
     def transfer(self) -> ImportExport:
-        """Import and export of memories, learnings and tasks."""
+        """Import and export of memories, learnings and tasks; import of what other programs recorded."""
         from ralph.memory.import_export import ImportExport
 
         return ImportExport(
@@ -121,7 +132,8 @@ class Project:
             self.memory,
             self.learnings,
             self.actor,
-            import_tasks=self.tasks.import_,
+            import_tasks=self.tasks.import_planned,
+            import_passages=self.episodes.import_planned,
             open_project=open_project_store,
         )
 
@@ -137,7 +149,19 @@ class Project:
         """Agent sessions outside the loop."""
         from ralph.memory.sessions import SessionService
 
-        return SessionService(self.store, self.memory, self.config)
+        return SessionService(self.store, self.memory, self.config, self.worktree)
+
+    @cached_property
+    def episodes(self) -> EpisodeService:
+        """Passages of past sessions, attempts and commits."""
+        from ralph.memory.episodes import EpisodeService
+
+        return EpisodeService(self.store, self.directory, self.config, self.actor, erase_logs=self._erase_logs)
+
+    def _erase_logs(self, filter: EpisodeFilter, dry_run: bool) -> tuple[int, str]:
+        from ralph.loop.run_log import erase_logs
+
+        return erase_logs(self.directory, self.store, filter, dry_run=dry_run)
 
     @cached_property
     def tasks(self) -> TaskService:
@@ -158,7 +182,7 @@ class Project:
         """Runs of the loop."""
         from ralph.loop.runs import RunService
 
-        return RunService(self.store, self.config, self.directory, self.actor)
+        return RunService(self.store, self.config, self.directory, self.actor, self.worktree)
 
     @cached_property
     def prompts(self) -> PromptService:
@@ -193,9 +217,15 @@ class Project:
         return self._overview(most, problems=tuple(files.problems) if files else self._recorded_file_problems())
 
     def _recorded_file_problems(self) -> tuple[str, ...]:
-        """Return what the last sync found wrong with the memory files."""
+        """Return what the last sync found wrong with the memory files, or that they have changed since."""
+        if not self.config.memories.files:
+            return ()
+        from ralph.core.memory_files import fingerprint, stat_files
+
         place = read_working_copy(self.directory)[0] if self.store.has_multiple_checkouts else ""
-        count = self.store.held_entry_count(place) if self.config.memories.files else 0
+        mark, layout, count = self.store.last_file_sync(place)
+        if fingerprint(stat_files(self.directory), layout) != mark:
+            return ("The memory files have changed and are not synced yet; to sync them: ralph memory files",)
         what = "1 memory is" if count == 1 else f"{count:,} memories are"
         return (f"{what} missing from the memory files or older there; see: ralph memory files",) if count else ()
 

@@ -17,7 +17,7 @@ from ralph.core.config import (
 )
 from ralph.core.errors import NotTrustedError, ProjectNotFoundError, RalphError, UsageError
 from ralph.core.files import is_inside, is_own_path, make_folder_durably, path_exists, write_atomically
-from ralph.core.git_index import tracked_files
+from ralph.core.git_index import find_top, tracked_files
 from ralph.core.records import replace
 from ralph.core.store_url import file_path, get_password, is_postgres, strip_password
 from ralph.core.text import clean, one_line
@@ -37,6 +37,7 @@ DATABASE = "ralph.db"
 BACKUPS = "backups"
 _FOLDERS = (FOLDER, f"{FOLDER}/knowledge", ".claude/skills")
 _GITIGNORE = f"{FOLDER}/.gitignore"
+_COMMITTED = (TOML_NAME, _GITIGNORE, f"{FOLDER}/knowledge", ".agent/memories.md")
 _WORKTREES = f"{os.sep}{FOLDER}{os.sep}worktrees{os.sep}"
 _DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 """Files that SQLite reads when it opens a database, by what is added to its name."""
@@ -48,20 +49,103 @@ _DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 def find_root(start: Path | str) -> str:
     """Return the nearest project directory at or above a directory.
 
-    In the worktree of a task, that is the project the worktree was created for.
+    In the worktree of a task, that is the project the worktree was created for; in a linked worktree without a project
+    of its own, that of the main worktree.
+    """
+    return find_worktree(start)[0]
+
+
+def find_worktree(start: Path | str) -> tuple[str, str]:
+    """Return the project of a directory as `find_root` does, and the directory with its files in the worktree there.
+
+    Both are the same, except in a linked worktree that uses the project of the main worktree.
     """
     try:
         start = _absolute(os.fspath(start))
-        directory, below = start.partition(_WORKTREES)[0], ""
-        while directory != below:
-            if is_project(directory):
-                return directory
-            if _has_backups(directory):
-                raise _missing_database(_database_path(directory))
-            directory, below = os.path.dirname(directory), directory  # noqa: PTH120
+        found = _search(start.partition(_WORKTREES)[0], follows_links=True)
     except OSError as error:
         raise RalphError(f"Cannot search for a project: {error.strerror}: {error.filename or start}.") from error
-    raise ProjectNotFoundError(str(start))
+    if not found:
+        raise ProjectNotFoundError(start, main_worktree(start), _find_cloned(start))
+    return found
+
+
+def _search(path: str, *, follows_links: bool) -> tuple[str, str] | None:
+    """Return the nearest project and its directory here; `follows_links` from linked worktrees to the main one."""
+    directory, below = path, ""
+    while directory != below:
+        has_file = path_exists(_database_path(directory))
+        if not has_file and follows_links and _may_be_linked(directory):
+            found = _search_main_worktree(directory, path)
+            if found:
+                return found
+        if has_file or is_project(directory):
+            return directory, directory
+        if _has_backups(directory):
+            raise _missing_database(_database_path(directory))
+        directory, below = os.path.dirname(directory), directory  # noqa: PTH120
+    return None
+
+
+def _may_be_linked(directory: str) -> bool:
+    """Return whether a directory may use the project of a main worktree: a working copy that has joined one does not.
+
+    Files in `.ralph` that git tracks are in every worktree.
+    """
+    is_candidate = os.path.isfile(f"{directory}/.git") or os.path.isdir(f"{directory}/{FOLDER}")  # noqa: PTH112, PTH113
+    return is_candidate and not path_exists(f"{directory}/{WORKING_COPY_PATH}")
+
+
+def _search_main_worktree(directory: str, path: str) -> tuple[str, str] | None:
+    """Return the project that a path has in the main worktree, and the directory that corresponds to it here."""
+    from ralph.core.worktrees import find_linked_worktree
+
+    linked = find_linked_worktree(directory)
+    if not linked or not linked.main:
+        return None
+    # No link is followed from there, so links that form a circle end.
+    found = _search(linked.main + path[len(linked.top) :], follows_links=False)
+    if not found:
+        return None
+    root = found[0]
+    is_inside = f"{root}/".startswith(f"{linked.main}/")
+    return root, linked.top + root[len(linked.main) :] if is_inside else root
+
+
+def main_worktree(directory: Path | str) -> str | None:
+    """Return the main worktree of the linked worktree that a directory is in; empty if its repository has none.
+
+    None if it is in no linked worktree, or in one of a task.
+    """
+    path = _absolute(os.fspath(directory))
+    top = find_top(path)
+    if not top or not os.path.isfile(f"{top}/.git") or _WORKTREES in path:  # noqa: PTH113
+        return None
+    from ralph.core.worktrees import find_linked_worktree
+
+    linked = find_linked_worktree(top)
+    return linked.main if linked else None
+
+
+def shared_project(directory: Path | str) -> str:
+    """Return the project of the main worktree if a linked worktree uses it; empty for any other directory."""
+    if main_worktree(directory) is None:
+        return ""
+    try:
+        root, worktree = find_worktree(directory)
+    except ProjectNotFoundError:
+        return ""
+    return root if root != worktree else ""
+
+
+def _find_cloned(start: str) -> str:
+    """Return the nearest directory with files that people commit of a project; empty if there is none."""
+    directory, below = start, ""
+    while directory != below:
+        if any(os.path.lexists(f"{directory}/{name}") for name in _COMMITTED):
+            return directory
+        directory, below = os.path.dirname(directory), directory  # noqa: PTH120
+    return ""
 
 
 def _absolute(path: str) -> str:
@@ -119,14 +203,15 @@ def untrusted_store(root: Path | str, config: Config) -> NotTrustedError:
 
 def refuse_tracked(path: str) -> None:
     """Raise `RalphError` if git tracks a database: its content came with the repository."""
-    tracked = tracked_files(path, _DATABASE_SUFFIXES)
-    if tracked:
-        from shlex import quote
+    if tracked_files(path, _DATABASE_SUFFIXES):
+        from shlex import join
 
+        real = os.path.realpath(path)
+        top = find_top(os.path.dirname(real))  # noqa: PTH120
+        command = join(["git", "-C", top, "rm", "--cached", f"{os.path.relpath(real, top)}*"])
         raise RalphError(
-            f"{path} is not opened because git tracks it, so it may come from somebody else."
-            f" If it is yours, stop tracking it: git rm --cached {' '.join(map(quote, tracked))}."
-            " Otherwise delete it.",
+            f"{path} is not opened because git tracks it, so it may come from somebody else. Delete it, or, if it is"
+            f" yours, stop tracking it and let Ralph ignore it again: {command} && ralph init",
             code="database-tracked",
         )
 

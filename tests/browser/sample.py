@@ -12,10 +12,13 @@ import time as real_time
 from pathlib import Path
 from types import SimpleNamespace
 
-import ralph.core.records as records
+import ralph.core.records.base as records
 from ralph.core.memory_types import SIGNAL_TYPES
 from ralph.core.records import (
     AgentReply,
+    AgentSession,
+    Attempt,
+    EpisodeKind,
     FailureReportSigil,
     KnowledgeSigil,
     Memory,
@@ -25,13 +28,16 @@ from ralph.core.records import (
     Run,
     SessionEnding,
     Sigils,
+    Speaker,
     Task,
+    Turn,
     VerificationResult,
     replace,
 )
 from ralph.loop.options import RunOptions, apply_limits
 from ralph.loop.outcome import OutcomeContext
 from ralph.loop.settle import capture_attempt
+from ralph.memory.capture.passages import Origin, to_episodes
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.workspace import init_project
@@ -208,6 +214,31 @@ STAGED = (
 )
 
 
+EDITED, TESTED = ("billing/money.py",), ("tests/test_money.py",)
+SAID = (
+    (
+        "Why does the VAT of invoice 4711 differ by a cent from what the bank shows?",
+        "The bank rounds each line and we round the total. We decided to round each line half up, as the tax office"
+        " asks.\n\n- `billing/money.py` rounds lines now\n- still to do: credit notes",
+    ),
+    (
+        "The import of the MT940 file from the bank lost two bookings. Find out why.",
+        "Two bookings had no year in their date and were sorted before the first statement. The year is taken from the"
+        " value date now.",
+    ),
+    (
+        "Should reports run against the primary or the replica?",
+        "Against the read replica, at 02:00 UTC: a report over a year locks the bookings for minutes.",
+    ),
+)
+"""What was asked and answered in sessions outside the loop."""
+COMMITS = (
+    "Round each line half up\n\nThe tax office adds up rounded lines; the total alone was off by a cent.",
+    "Take the year of a booking from its value date",
+    "Run reports on the replica\n\nA report over a year locked the bookings for minutes.",
+)
+
+
 class Clock:
     """Stands in for the module the records take the time from."""
 
@@ -252,6 +283,7 @@ class _Story:
             self._clock.pass_by(DAY * 0.9)
             self._run(day)
             self._clock.pass_by(DAY * 0.04)
+        self._hold_sessions()
         self._stage()
         self._project.files.sync()
         self._plan(ids, len(TASKS))
@@ -318,6 +350,7 @@ class _Story:
             at=records.now(),
         )
         attempts.finish(capture, begun.task.claim_token)
+        self._transcribe(attempt, begun.task, won)
         return seconds
 
     def _shown(self, task: Task) -> tuple[str, ...]:
@@ -361,6 +394,42 @@ class _Story:
             trace=trace,
         )
         return Sigils(failed_ids=(task.id,), report=report, journal=f"{task.title}: not yet. {why}.")
+
+    # --- what was said ----------------------------------------------------------------------
+
+    def _transcribe(self, attempt: Attempt, task: Task, won: bool) -> None:
+        """Keep what was said in an attempt."""
+        turns = [
+            (Speaker.AGENT, f"I look at how this is done so far, then write a test for: {task.title}.", ()),
+            (Speaker.TOOL, "$ pytest -x tests/test_money.py\nE   assert Decimal('2.67') == Decimal('2.68')", ()),
+            (Speaker.AGENT, "The default of decimal rounds 2.675 down, so I quantize with ROUND_HALF_UP.", EDITED),
+        ]
+        if won:
+            turns.append((Speaker.AGENT, "All 44 tests pass now.", ()))
+        self._say(EpisodeKind.ATTEMPT, f"{attempt.run_id}/{attempt.iteration}", turns)
+
+    def _hold_sessions(self) -> None:
+        """Keep what was said in sessions outside the loop, and in commits."""
+        for number, (asked, answered) in enumerate(SAID):
+            id, at = f"0193f2a{number}-7c1e-7000-8000-5d2f0c9be1a{number}", records.now()
+            session = AgentSession(
+                id=id, agent="claude", title=asked, summary=answered, prompts=2, started_at=at, last_at=at, ended_at=at
+            )
+            self._store.sessions.save(session)
+            turns = [(Speaker.PERSON, asked, ()), (Speaker.AGENT, answered, EDITED)]
+            turns += [(Speaker.PERSON, "Is a test missing for that?", ()), (Speaker.AGENT, "I added one.", TESTED)]
+            self._say(EpisodeKind.SESSION, id, turns)
+            self._clock.pass_by(3_600)
+        for number, message in enumerate(COMMITS):
+            self._say(EpisodeKind.COMMIT, f"{number:x}f1c09a27be4{number:028x}", [(Speaker.PERSON, message, EDITED)])
+
+    def _say(self, kind: EpisodeKind, source: str, said: list[tuple[Speaker, str, tuple[str, ...]]]) -> None:
+        origin = Origin(kind=kind, source=source, agent="claude", at=records.now())
+        turns = [
+            Turn(key=f"{source}-{n}", speaker=speaker, text=text, files=files)
+            for n, (speaker, text, files) in enumerate(said)
+        ]
+        self._store.episodes.add(list(to_episodes(turns, origin)))
 
     # --- what is remembered -----------------------------------------------------------------
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, now
+from ralph.core.records import AttemptOutcome, EpisodeKind, Memory, MemoryState, TaskStatus, now
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.web.pages import PAGES
 from ralph.workspace import init_project
 from tests.browser.conftest import PHONE, Open
-from tests.make import a_report, begin, finish
+from tests.make import a_report, an_episode, begin, finish
 from tests.web.asking import ServedApart
 from tests.web.known import filled, ids_in
 
@@ -60,6 +60,12 @@ def fill(project: Project) -> None:
         updated_at=now(),
     )
     project.store.memories.insert_unchecked(staged, ChangeInfo(who=ALL, why=ALL))
+    project.store.episodes.add(
+        [
+            an_episode(f"{kind} {ALL}\nAgent: {ALL}", kind=kind, source=f"{kind}-{MARK}", agent=ALL, files=PIECES)
+            for kind in (EpisodeKind.SESSION, EpisodeKind.COMMIT)
+        ]
+    )
     run = project.store.runs.start(f"agent {ALL}", "{}")
     for outcome, status in ((AttemptOutcome.RETRIED, TaskStatus.PENDING), (AttemptOutcome.DONE, TaskStatus.DONE)):
         task, attempt = begin(project.store, run.id)

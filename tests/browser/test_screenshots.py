@@ -22,6 +22,7 @@ PICTURES = {
     "staging": ("/staging", WIDE, "light", ".is-current"),
     "tasks": ("/tasks", WIDE, "dark", "#graph .node"),
     "failures": ("/failures", WIDE, "light", "#categories li"),
+    "past-work": ("/episodes?q=round+line+cent", WIDE, "light", "#passages [data-row]"),
     "phone": ("/", PHONE, "dark", ".chart canvas"),
 }
 

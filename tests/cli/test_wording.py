@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.ran import Ralph, run
+from tests.cli.ran import Ralph, Ran, run
 from tests.cli.test_cli import WRONG_SETTINGS, WRONG_USAGE
 from tests.golden import assert_golden
 from tests.make import set_up_project
+from tests.trusting import git
 
 pytestmark = pytest.mark.once
 
@@ -22,6 +23,10 @@ UNKNOWN_IDS = [
     ("memory", "list", "--project", "nobody"),
     ("journal", "show", "run-00000000/1"),
     ("journal", "show", "session/nobody"),
+    ("journal", "show", "session/nobody", "--transcript"),
+    ("memory", "show", "ep-0000000000000000"),
+    ("memory", "search", "parser", "--kind", "commit"),
+    ("memory", "search", "parser", "--episodes", "--type", "fix"),
     ("learn", "promote", "mem-nobody"),
     ("project", "show", "nobody"),
     ("restore", "nothing"),
@@ -140,6 +145,26 @@ def test_errors(ralph: Ralph, tmp_path: Path) -> None:
         said.append(f"{toml.strip()}\n{transcript(ralph, tmp_path, 'status')}")
 
     assert_golden("cli_errors.txt", "\n".join(said))
+
+
+@pytest.mark.sqlite
+def test_linked_worktrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "main").mkdir()
+    git(tmp_path / "main", "init", "-q")
+    git(tmp_path / "main", "commit", "-q", "--allow-empty", "-m", "One")
+    git(tmp_path / "main", "worktree", "add", "-q", "../linked")
+    git(tmp_path, "clone", "-q", "--bare", "main", "bare")
+    git(tmp_path / "bare", "worktree", "add", "-q", "../of-bare")
+
+    def ralph(*words: str) -> Ran:
+        return run(capsys, tmp_path / words[1], *words[2:])
+
+    said = [transcript(ralph, tmp_path, *words) for words in (("-C", "of-bare", "status"), ("-C", "linked", "status"))]
+    set_up_project(tmp_path / "main")
+    ways = ("status", "init", "run -- true", "init --separate", "status")
+    said += [transcript(ralph, tmp_path, "-C", "linked", *words.split()) for words in ways]
+
+    assert_golden("cli_worktrees.txt", "\n".join(said))
 
 
 @pytest.mark.sqlite

@@ -13,7 +13,15 @@ from ralph.core.ancestry import LoopSession
 from ralph.core.errors import UsageError
 
 SOURCE = Path(ralph.__file__).parent
-DOORS = {"workspace.py", "maintenance.py", "integrations/hooks.py", "cli/trust.py", "core/trust_record.py", "trust.py"}
+DOORS = {
+    "workspace.py",
+    "maintenance.py",
+    "integrations/hooks.py",
+    "cli/trust.py",
+    "core/consent.py",
+    "core/trust_record.py",
+    "trust.py",
+}
 """Modules that find out who is asking, for all others."""
 VARIABLES = {"RALPH_SESSION": "s-1", "RALPH_TASK_ID": "t-000001", "RALPH_RUN_ID": "run-1", "RALPH_ATTEMPT": "2"}
 

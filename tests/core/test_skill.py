@@ -40,7 +40,7 @@ def test_the_skill_keeps_to_what_agents_allow() -> None:
 def test_every_command_the_skill_names_exists() -> None:
     commands = re.findall(r"(?m)^  (ralph .+?)(?:   .*)?$|`(ralph [^`]+)`", skill.SKILL_FILE)
 
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in (first or second for first, second in commands):
         words = shlex.split(command)[1:]
         build_parser(words[0]).parse_args(words)
@@ -51,7 +51,7 @@ def test_every_tool_the_skill_names_exists() -> None:
 
     named = set(re.findall(r"`([a-z]+_[a-z_]+|remember)`", skill.SKILL_FILE))
 
-    assert named == {"search_memories", "show_memory", "remember", "report_failure"}
+    assert named == {"search_memories", "show_memory", "search_history", "remember", "report_failure"}
     assert named <= set(TOOLS)
 
 

@@ -46,9 +46,9 @@ def test_the_ways_to_write_a_name_meet() -> None:
 
 def test_a_path_counts_its_name_twice_and_as_a_whole() -> None:
     parts = ["known", "memori"]
-    assert tokenize_path("src/store/known_memories.py") == ["src", "store", *parts, *parts, "known_memories.py"]
+    assert tokenize_path("src/store/known_memories.py") == ("src", "store", *parts, *parts, "known_memories.py")
     assert tokenize_path("src\\a file (1).py")[-1] == "a_file__1_.py"
-    assert tokenize_path("Makefile") == ["makefil", "makefil", "makefile"]
+    assert tokenize_path("Makefile") == ("makefil", "makefil", "makefile")
 
 
 @given(st.text(max_size=300))

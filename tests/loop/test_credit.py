@@ -12,8 +12,10 @@ from ralph.core.records import (
     AgentReply,
     AttemptOutcome,
     AttemptResult,
+    EpisodeKind,
     Memory,
     SessionEnding,
+    Speaker,
     TaskStatus,
     now,
     replace,
@@ -21,7 +23,7 @@ from ralph.core.records import (
 from ralph.loop.options import RunOptions
 from ralph.memory.lifecycle.confidence import CONFIDENCE_GAIN
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
-from tests.make import ScriptedAgent, a_memory, begin, remember
+from tests.make import ScriptedAgent, a_memory, an_episode, begin, remember
 
 EVEN = 0.5
 """How often attempts succeed in a project without a past, as far as credit goes."""
@@ -57,6 +59,31 @@ def test_a_memory_that_was_shown_when_a_task_got_done_wins(trial: Trial) -> None
     assert record(after) == (1, 1, 0, 1.0)
     assert after.confidence == pytest.approx(0.6 + CONFIDENCE_GAIN)
     assert after.used_at == trial.last().ended_at
+
+
+def test_past_work_that_was_shown_is_recorded_and_credited(trial: Trial) -> None:
+    episode = an_episode("The parser of invoices wants tabs, never spaces")
+    trial.project.store.episodes.add([episode])
+    trial.project.tasks.add("Mend the parser of invoices")
+
+    trial.run(ScriptedAgent(DONE))
+
+    assert trial.last().shown == (episode.id,)
+    (row,) = trial.project.store.scope.query(
+        "SELECT uses, wins, losses FROM episodes WHERE project_id = :project_id AND kind = 'session'"
+    )
+    assert tuple(row.values()) == (1, 1, 0)
+
+
+def test_an_attempt_keeps_its_transcript(trial: Trial) -> None:
+    trial.project.tasks.add("Mend the parser of invoices", body="It fails on tabs.")
+
+    trial.run(ScriptedAgent(f"The tokenizer dropped tabs in quoted fields. {SAYS_DONE}"))
+
+    attempt = trial.last()
+    (passage,) = trial.project.episodes.transcript(EpisodeKind.ATTEMPT, f"{attempt.run_id}/{attempt.iteration}")
+    assert passage.text.startswith("The tokenizer dropped tabs in quoted fields.")
+    assert passage.speaker is Speaker.AGENT
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_whatever_is_wrong_with_the_indexes_they_are_made_anew(path: Path, name:
     counts = reindexed(path)
 
     assert wrong.problems or wrong.outdated_entries
-    assert counts == {"memory": 21, "attempt": 4, "failure": 8}
+    assert counts == {"memory": 21, "attempt": 4, "failure": 8, "episode": 0}
     assert check_database(str(path), deep=True) == check_database(str(path))
     assert check_database(str(path)).problems == ()
     assert indexed_in(path) == before
@@ -391,7 +391,7 @@ def test_indexes_that_cannot_be_written_are_left_as_they_are(path: Path) -> None
 def test_an_index_of_no_rows_is_made_too(tmp_path: Path) -> None:
     create_store(str(tmp_path / "ralph.db"), "tests").close()
 
-    assert reindexed(tmp_path / "ralph.db") == {"memory": 0, "attempt": 0, "failure": 0}
+    assert reindexed(tmp_path / "ralph.db") == {"memory": 0, "attempt": 0, "failure": 0, "episode": 0}
     assert check_database(str(tmp_path / "ralph.db"), deep=True).problems == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.paging import Page
+from ralph.core.records import EpisodeKind
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 
@@ -21,7 +22,11 @@ def ids_in(project: Project) -> Known:
     attempts = project.journal.attempts(Page(limit=LIMIT))
     runs = list(dict.fromkeys(attempt.run_id for attempt in attempts))
     changes = [event.change_id for event, _ in project.memory.events.since(0, LIMIT) if event.change_id]
+    episodes = [one.episode for one in project.episodes.search("", LIMIT)]
+    sessions = [one.source for one in episodes if one.kind is EpisodeKind.SESSION]
     return {
+        "episodes": [one.id for one in episodes],
+        "sessions": list(dict.fromkeys(sessions)),
         "projects": ["-"],
         "memories": memories + waiting,
         "staging": waiting,

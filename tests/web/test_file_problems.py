@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.web.asking import Served
 
-BROKEN = "# Memories\n\n## Patterns\n\n### mem-1700000000-0001\nno quote here\n"
+BROKEN = "# Memories\n\n## Patterns\n\n### mem-1700000000-0001\n<!-- tags: no-text -->\n"
 
 
 def warnings(served: Served) -> list[str]:

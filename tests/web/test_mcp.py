@@ -15,6 +15,7 @@ import pytest
 from mcp import Client
 
 from ralph.core.records import MemoryEvent
+from ralph.integrations.mcp.tools import TOOLS
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.web.tokens import OLD_MCP_TOKEN_FILE, load_or_create_token, mcp_token, token_path
@@ -52,7 +53,7 @@ def test_the_official_client_works_with_it(project: Project, served: Served, mod
     assert wrong.is_error
     assert "colour" in wrong.content[0].text
     assert "wants tabs" in prime.contents[0].text
-    assert len(tools.tools) == 9
+    assert len(tools.tools) == len(TOOLS)
 
 
 def test_concurrent_clients_each_get_their_own_response(project: Project, served: Served) -> None:

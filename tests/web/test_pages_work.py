@@ -82,7 +82,7 @@ def attempted(
 # --- everywhere -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/live", "/tasks", "/tasks?show=list", "/failures", "/journal"])
+@pytest.mark.parametrize("path", ["/live", "/tasks", "/tasks?show=list", "/failures", "/journal", "/episodes"])
 def test_a_page_of_an_empty_project_says_what_to_do(served_once: Served, path: str) -> None:
     page = see(served_once, path)
 

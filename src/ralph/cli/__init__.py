@@ -28,6 +28,8 @@ COMMANDS = {
     "feature": "Group tasks under a spec and a plan",
     "prompt": "Show the prompt of the next attempt at a task",
     "memory": "Search, add and edit memories",
+    "import": "Import past sessions, commits and other tools' data",
+    "forget": "Erase past sessions, attempts and commits",
     "learn": "Review the learnings extracted from runs",
     "journal": "Show what happened in each attempt and session",
     "failures": "Show failure reports and count them",
@@ -44,6 +46,8 @@ COMMANDS = {
     "demo": "Watch the loop learn, in under 20 seconds",
     "completion": "Print a completion script for your shell",
 }
+_MODULES = {"import": "import_"}
+"""Modules of commands whose names are keywords."""
 
 EPILOG = """\
 Get started:
@@ -56,7 +60,8 @@ Get started:
 Use the memory in your own agent sessions, without the loop:
   ralph setup claude
 
-Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do, 130 interrupted.
+Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do,
+4 imported but some of it was left out, 130 interrupted.
 """
 
 
@@ -185,7 +190,7 @@ def load_command(command: str) -> Any:
     """Import the module of a command."""
     import importlib
 
-    return importlib.import_module(f"ralph.cli.{command}")
+    return importlib.import_module(f"ralph.cli.{_MODULES.get(command, command)}")
 
 
 def print_error(error: RalphError) -> None:

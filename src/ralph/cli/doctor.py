@@ -13,16 +13,14 @@ from ralph.cli.output import (
     working_directory,
     wrap_line,
 )
-from ralph.integrations.doctor import diagnose, reindex
+from ralph.integrations.doctor import Finding, diagnose, reindex
 from ralph.integrations.setup.connections import check_connections
-from ralph.workspace import find_root
+from ralph.workspace import find_worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-    from ralph.integrations.doctor import Finding
 
 INDENT = " " * 18
 """Indent of continuation lines, below the text of a finding."""
@@ -41,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def examine(args: argparse.Namespace) -> int:
     """Print all findings. Returns 1 if there is a problem."""
-    root = Path(find_root(working_directory(args)))
+    root, worktree = map(Path, find_worktree(working_directory(args)))
     rebuilt = [reindex(root)] if args.reindex else []
-    findings = [*rebuilt, *diagnose(root), *check_connections(root)]
+    findings = [*_linked(root, worktree), *rebuilt, *diagnose(root), *check_connections(worktree)]
     problems = [finding for finding in findings if not finding.is_fine]
     if args.format == "json":
         print_json(findings)
@@ -55,6 +53,13 @@ def examine(args: argparse.Namespace) -> int:
             print(wrap_line(printable(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
     print(f"\n{_summary(findings)}")
     return 1 if problems else 0
+
+
+def _linked(root: Path, worktree: Path) -> list[Finding]:
+    """Say that a linked worktree uses the project of the main worktree."""
+    return (
+        [Finding(about="project", is_fine=True, says=f"that of the main worktree: {root}")] if root != worktree else []
+    )
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -11,6 +11,7 @@ from ralph.cli.output import (
     print_list,
     printable,
 )
+from ralph.core.errors import NotFoundError
 from ralph.core.paging import Page
 from ralph.core.records import FAILED_OUTCOMES, AgentSession, AttemptOutcome
 from ralph.loop.prompt import journal_text
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(sub)
     sub = action("show", show, "Show one entry")
     sub.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
+    sub.add_argument("--transcript", action="store_true", help="print what was said, word for word")
     add_format_option(sub)
 
 
@@ -67,9 +69,14 @@ def search(project: Project, args: argparse.Namespace) -> None:
 
 
 def show(project: Project, args: argparse.Namespace) -> None:
-    """Show one entry in full."""
+    """Show one entry in full, or its transcript."""
+    if args.transcript:
+        from ralph.cli.episodes import show_transcript
+
+        show_transcript(project, args)
+        return
     if args.entry.startswith(SESSION_PREFIX):
-        _print_session(project.sessions.get(args.entry.removeprefix(SESSION_PREFIX)), args)
+        _show_session(project, args)
         return
     entry = project.journal.get(args.entry)
     if args.format == "json":
@@ -84,6 +91,18 @@ def show(project: Project, args: argparse.Namespace) -> None:
     for name, value in about:
         if value:
             print(f"- **{name}**: {value}")
+
+
+def _show_session(project: Project, args: argparse.Namespace) -> None:
+    """Show a session that hooks recorded, or else what was imported of one."""
+    id = args.entry.removeprefix(SESSION_PREFIX)
+    try:
+        _print_session(project.sessions.get(id), args)
+    except NotFoundError:
+        from ralph.cli.episodes import show_imported_session
+
+        if not show_imported_session(project, id, args):
+            raise
 
 
 def _outcome(args: argparse.Namespace) -> AttemptOutcome | None:

@@ -13,7 +13,7 @@ from ralph.cli import load_command
 from ralph.cli.output import action_adder, add_format_option, open_project, positive_count, print_file_problems
 from ralph.core.errors import UsageError
 from ralph.core.memory_types import MEMORY_KINDS
-from ralph.core.records import MemorySource, MemoryState
+from ralph.core.records import EpisodeKind, MemorySource, MemoryState
 from ralph.core.text import sanitize
 from ralph.memory.recall.rankers import RANKERS
 
@@ -47,6 +47,7 @@ EPILOG = """\
 Examples:
   ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
   ralph memory search docker --explain         explain the scores
+  ralph memory search docker --episodes        past sessions and commits
   ralph memory prime --budget 2000             memories to put into a prompt
   ralph memory prime --for "flaky login test"  memories relevant to a text
   ralph memory import notes.md other-project/  files and directories
@@ -87,6 +88,10 @@ def _add_entries(action: Adder) -> None:
         "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
     )
     sub.add_argument("--explain", action="store_true", help="show how each score is computed")
+    sub.add_argument(
+        "--episodes", action="store_true", help="search past sessions, attempts and commits instead of memories"
+    )
+    sub.add_argument("--kind", choices=tuple(EpisodeKind), help="with --episodes: only passages of this kind")
     add_format_option(sub, "markdown")
 
     sub = action("list", "memory_views.list_memories", "List memories, newest first")
@@ -104,7 +109,7 @@ def _add_entries(action: Adder) -> None:
     add_format_option(sub, "markdown")
 
     sub = action("show", "memory_entries.show", "Show a memory in full")
-    sub.add_argument("memory", metavar="ID", help="id of the memory")
+    sub.add_argument("memory", metavar="ID", help="id of the memory, or of a passage of past work (ep-…)")
     _add_project(sub)
     add_format_option(sub, "markdown")
 
@@ -163,7 +168,7 @@ def _add_views(action: Adder) -> None:
     sub = action(
         "why", "memory_entries.explain", "Explain where a memory comes from, or why a prompt includes or omits it"
     )
-    sub.add_argument("memory", metavar="ID", help="id of the memory")
+    sub.add_argument("memory", metavar="ID", help="id of the memory, or of a passage of past work (ep-…)")
     sub.add_argument("--task", metavar="ID", help="show its score and rank for this task")
     _add_project(sub)
     add_format_option(sub)
@@ -251,6 +256,7 @@ def _add_transfer(action: Adder) -> None:
     sub.add_argument("--stage", action="store_true", help="stage them for review instead of activating them")
     sub.add_argument("--force", action="store_true", help="import even if a checksum does not match")
     sub.add_argument("--from", dest="form", choices=_FormatNames(), help="format, if it cannot be detected")
+    sub.add_argument("--dry-run", action="store_true", help="show what would be imported, and change nothing")
     _add_project(sub)
     add_format_option(sub)
 

@@ -14,7 +14,7 @@ from ralph.cli.memory_text import (
 )
 from ralph.cli.output import pluralize, print_json, printable, read_text_argument, undo_command
 from ralph.core.errors import UsageError
-from ralph.core.records import record_fields
+from ralph.core.records import EPISODE_PREFIX, record_fields
 from ralph.formats.public_memory import public_fields
 
 TYPE_CHECKING = False
@@ -30,7 +30,12 @@ MAX_UNDONE_SHOWN = 10
 
 
 def show(project: Project, args: argparse.Namespace) -> None:
-    """Show a memory in full."""
+    """Show a memory, or a passage of past work, in full."""
+    if args.memory.startswith(EPISODE_PREFIX):
+        from ralph.cli.episodes import show_episode
+
+        show_episode(project, args)
+        return
     view = project.memory.show(args.memory)
     if args.format == "json":
         extra = {
@@ -108,7 +113,12 @@ def unshare(project: Project, args: argparse.Namespace) -> None:
 
 
 def explain(project: Project, args: argparse.Namespace) -> None:
-    """Explain where a memory comes from, or how it scores for a task."""
+    """Explain where a memory or a passage of past work comes from, or how it scores for a task."""
+    if args.memory.startswith(EPISODE_PREFIX):
+        from ralph.cli.episodes import explain_episode
+
+        explain_episode(project, args)
+        return
     if args.task:
         found = project.prompts.explain(args.memory, args.task)
         if args.format == "json":
@@ -122,6 +132,7 @@ def explain(project: Project, args: argparse.Namespace) -> None:
                     "reason": found.reason,
                     "score": found.score,
                     "because": dict(found.because),
+                    "relevance": found.relevance,
                     "rank": found.rank,
                     "ranked": found.ranked,
                 }

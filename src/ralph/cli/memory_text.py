@@ -27,13 +27,15 @@ from ralph.memory.recall.render import kind_heading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ralph.core.records import Memory, MemoryEvent, RecalledMemory
-    from ralph.loop.prompts import Explanation
+    from ralph.core.records import Memory, MemoryEvent, RecalledEpisode, RecalledMemory
+    from ralph.loop.prompts import EpisodeExplanation, Explanation
     from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.queries import MemorySummary, MemoryView
     from ralph.store.database import Row
+
+    ScoredItem = RecalledMemory | RecalledEpisode | Explanation | EpisodeExplanation
 
 MAX_TAGS_LENGTH = 30
 """Maximum length of the tags in a table, in characters."""
@@ -94,17 +96,29 @@ def _mark_stale(memory: Memory) -> str:
     return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
 
 
-def print_scored_hits(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation] = ()) -> None:
+def print_scored_memories(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation] = ()) -> None:
+    """Print memories with the components of their scores; see `print_scored_hits`."""
+    labels = [(hit.memory.id, summary_line(hit.memory)) for hit in hits]
+    print_scored_hits("MEMORY", labels, hits, explanations)
+
+
+def print_scored_hits(
+    heading: str,
+    labels: Sequence[tuple[str, str]],
+    hits: Sequence[RecalledMemory | RecalledEpisode],
+    explanations: Sequence[Explanation | EpisodeExplanation] = (),
+) -> None:
     """Print search results with the components of their scores, and a legend of the components.
 
-    With `explanations`, also print why a prompt would omit them.
+    Each has a label of its id and text. With `explanations`, also print why a prompt would omit them.
     """
-    rank_width, id_width = len(str(len(hits))), max(len(printable(hit.memory.id)) for hit in hits)
+    rank_width, id_width = len(str(len(hits))), max(len(printable(id)) for id, _ in labels)
     width, indent = terminal_width(), " " * (rank_width + 2)
-    print(bold(f"{'#':>{rank_width}}  {'SCORE':>5}  {'ID':{id_width}}  MEMORY"))
-    for rank, hit in enumerate(hits, 1):
-        start = f"{rank:>{rank_width}}  {hit.score:5.2f}  {printable(hit.memory.id):{id_width}}  "
-        print(bold(start) + truncate(printable(summary_line(hit.memory)), max(MIN_LAST_COLUMN, width - len(start))))
+    print(bold(f"{'#':>{rank_width}}  {'SCORE':>5}  {'LIKELY':>6}  {'ID':{id_width}}  {heading}"))
+    for rank, (hit, (id, text)) in enumerate(zip(hits, labels, strict=True), 1):
+        likely = "" if hit.relevance is None else f"{hit.relevance:.0%}"
+        start = f"{rank:>{rank_width}}  {hit.score:5.2f}  {likely:>6}  {printable(id):{id_width}}  "
+        print(bold(start) + truncate(printable(text), max(MIN_LAST_COLUMN, width - len(start))))
         cells = [f"{printable(name)} {share}".ljust(SCORE_COMPONENT_WIDTH) for name, share in score_components(hit)]
         per_line = max(1, (width - len(indent) + 2) // (SCORE_COMPONENT_WIDTH + 2))
         for start_index in range(0, len(cells), per_line):
@@ -119,7 +133,7 @@ def print_scored_hits(hits: Sequence[RecalledMemory], explanations: Sequence[Exp
             print(truncate(f"{name:10}  {meaning}", width))
 
 
-def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, str]]:
+def score_components(scored: ScoredItem) -> list[tuple[str, str]]:
     """Return the components of a score with two decimals, so that they add up to the rounded score.
 
     All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
@@ -132,6 +146,22 @@ def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, st
     return [(name, f"{share / 100:.2f}") for name, share in rounded.items() if share] or [
         (name, "0.00") for name, _ in scored.because[:1]
     ]
+
+
+def score_fields(
+    hits: Sequence[RecalledMemory | RecalledEpisode], explanations: Sequence[Explanation | EpisodeExplanation]
+) -> Iterator[dict[str, object]]:
+    """Return the scores of search results for JSON output. `shown` and `reason` are only known for a task."""
+    for rank, hit in enumerate(hits, 1):
+        why = explanations[rank - 1] if explanations else None
+        yield {
+            "score": hit.score,
+            "rank": rank,
+            "because": dict(hit.because),
+            "relevance": hit.relevance,
+            "shown": why.is_shown if why else None,
+            "reason": why.reason if why else None,
+        }
 
 
 def _confidence_now(memory: Memory) -> str:
@@ -360,8 +390,15 @@ def _abbreviate(value: object, other: object, width: int) -> str:
 def print_why(why: Explanation) -> None:
     """Print the score and rank of a memory for a task, and whether its prompt includes it."""
     print_heading(why.memory)
+    print_rank(why)
+
+
+def print_rank(why: Explanation | EpisodeExplanation) -> None:
+    """Print the score and rank for a task, and whether its prompt includes it."""
     if why.score is not None:
-        print(f"  Score for {why.task_id}: {why.score:.2f}, rank {why.rank:,} of {why.ranked:,}")
+        likely = "" if why.relevance is None else f", {why.relevance:.0%} likely to be relevant"
+        rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
+        print(f"  Score for {why.task_id}: {why.score:.2f}{rank}{likely}")
         components = score_components(why)
         largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
         for name, share in components:

@@ -12,7 +12,8 @@ from ralph.cli.memory_prime import known_kinds, print_markdown
 from ralph.cli.memory_text import (
     format_datetime,
     print_memories,
-    print_scored_hits,
+    print_scored_memories,
+    score_fields,
     summarize_event,
     summary_line,
 )
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 
 
 def search(project: Project, args: argparse.Namespace) -> None:
-    """Search memories, best match first."""
+    """Search memories, or past work with `--episodes`, best match first."""
+    if args.episodes or args.kind:
+        from ralph.cli.episodes import search_episodes
+
+        search_episodes(project, args)
+        return
     limit = DEFAULT_SEARCH_LIMIT if args.format == "table" and not args.all else sys.maxsize - 1
     hits = project.memory.search(
         " ".join(args.query), _filter_from(project, args), limit + 1, ranker=args.ranker or "", task_id=args.task
@@ -50,26 +56,20 @@ def search(project: Project, args: argparse.Namespace) -> None:
         print_markdown(memories)
     elif shown:
         if args.explain:
-            print_scored_hits(shown, explanations)
+            print_scored_memories(shown, explanations)
         else:
             print_memories(memories)
         if len(hits) > len(shown):
             print(f"Showing the best {len(shown)}. Use --all to show all.")
     else:
-        print("No memory matches.")
+        past = "" if project.store.episodes.is_empty() else " To search past work: ralph memory search --episodes TEXT"
+        print(f"No memory matches.{past}")
 
 
 def _hit_fields(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation]) -> Iterator[dict[str, object]]:
-    """Return search results for JSON output. `shown` and `reason` are only known for a task."""
-    for rank, hit in enumerate(hits, 1):
-        why = explanations[rank - 1] if explanations else None
-        yield public_fields(hit.memory) | {
-            "score": hit.score,
-            "rank": rank,
-            "because": dict(hit.because),
-            "shown": why.is_shown if why else None,
-            "reason": why.reason if why else None,
-        }
+    """Return search results for JSON output."""
+    for hit, scored in zip(hits, score_fields(hits, explanations), strict=True):
+        yield public_fields(hit.memory) | scored
 
 
 def list_memories(project: Project, args: argparse.Namespace) -> None:
@@ -90,9 +90,8 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
     elif filter == MemoryFilter(is_stale=True):
         print("No stale memories: none of their files have changed.")
     else:
-        print(
-            "No memory matches." if filter != MemoryFilter() else "No memories yet. Add one with: ralph memory add TEXT"
-        )
+        none = "No memories are in use." if project.files.problems else "No memories yet."
+        print("No memory matches." if filter != MemoryFilter() else f"{none} Add one with: ralph memory add TEXT")
 
 
 def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> None:

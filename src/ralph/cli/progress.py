@@ -233,6 +233,8 @@ def _recalled(details: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("cyan", f"   recalled: {one['title']}") for one in memories]
     if details["previous_attempts"]:
         lines.append(("cyan", f"   recalled: {pluralize(details['previous_attempts'], 'failed attempt')} at this task"))
+    if details.get("past_work"):
+        lines.append(("cyan", f"   recalled: {pluralize(details['past_work'], 'passage')} of past work"))
     if details["advice"]:
         lines.append(("cyan", "   recalled: feedback from the person who interrupted it"))
     return lines

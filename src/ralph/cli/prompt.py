@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from ralph.cli.output import open_project, print_json, print_table
+from ralph.core.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from ralph.core.records import PromptSection
+    from ralph.core.records import OmittedItem, PromptSection
+
+MAX_NAMED, MAX_NAME_LENGTH = 3, 40
+"""Number of omitted items named for each reason, and the length of their names."""
+_GENERAL_REASON = re.compile(r": | of mem-| \(|,")
+"""What separates a reason from what is particular to one item."""
+_PREDICATE = re.compile(r"^(is|has|was) ")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +50,28 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _rows(section: PromptSection) -> list[tuple[object, ...]]:
-    """Return the table rows of a section: one, plus one per additional omitted item."""
-    omitted = [f"{item.what}: {item.why}" for item in section.left_out] or ["-"]
+    """Return the table rows of a section: one, plus one per additional group of omitted items."""
+    omitted = _groups(section.left_out) or ["-"]
     first = (section.name, section.tokens, section.cap_tokens or "-", len(section.shown) or "-", omitted[0])
     return [first, *(("", "", "", "", line) for line in omitted[1:])]
+
+
+def _groups(left_out: Sequence[OmittedItem]) -> list[str]:
+    """Return a line for each reason, with the first items that it applies to."""
+    groups: dict[str, list[OmittedItem]] = {}
+    for item in left_out:
+        groups.setdefault(_GENERAL_REASON.split(item.why)[0], []).append(item)
+    lines = []
+    for reason, items in groups.items():
+        if len(items) == 1:
+            lines.append(f"{items[0].what}: {items[0].why}")
+            continue
+        names = ", ".join(one_line(item.what, MAX_NAME_LENGTH) for item in items[:MAX_NAMED])
+        more = f" and {len(items) - MAX_NAMED} more" if len(items) > MAX_NAMED else ""
+        lines.append(f"{len(items)} {_PREDICATE.sub(_as_attribute, reason)}: {names}{more}")
+    return lines
+
+
+def _as_attribute(predicate: re.Match[str]) -> str:
+    """Return how a reason begins that is said of several items: "4 hardly relevant", "2 with nothing in common"."""
+    return "with " if predicate[1] == "has" else ""

@@ -21,7 +21,7 @@ from ralph.integrations.setup import (
     setup_options,
 )
 from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
-from ralph.workspace import find_root
+from ralph.workspace import find_worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
         print(plugin_directory())
         return 0
-    root = None if args.user else Path(find_root(working_directory(args)))
+    root = None if args.user else Path(find_worktree(working_directory(args))[1])
     options = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
     plan = plan_removal(args.agent, options) if args.uninstall else plan_setup(args.agent, options, force=args.force)
     if not plan.changes:

@@ -40,12 +40,12 @@ def run(args: argparse.Namespace) -> int:
         if args.format == "json":
             print_json(project.overview())
         else:
-            _print(project.overview(MAX_TASKS_SHOWN), project.config)
+            _print(project.overview(MAX_TASKS_SHOWN), project.config, is_linked=project.worktree != project.directory)
     return 0
 
 
-def _print(overview: Overview, config: Config) -> None:
-    print(bold(f"Project {printable(overview.root)}"))
+def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
+    print(bold(f"Project {'of the main worktree: ' * is_linked}{printable(overview.root)}"))
     counts = ", ".join(
         color_by_status(status, f"{n} {status.replace('_', ' ')}") for status, n in overview.counts.items()
     )

@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = action("log", log, "Show the log of a task, or add a line to it")
     sub.add_argument("id", help="id of the task")
     sub.add_argument("message", nargs="?", help="line to add")
-    sub = action("import", import_tasks, "Add tasks from JSON lines or a Markdown checklist")
+    sub = action("import", import_tasks, "Add tasks from JSON lines, a Markdown checklist, beads or progress.db")
     sub.add_argument("file", help="file to import; - reads standard input")
     add_format_option(sub)
 
@@ -326,9 +326,17 @@ def log(project: Project, args: argparse.Namespace) -> None:
 
 
 def import_tasks(project: Project, args: argparse.Namespace) -> int:
-    """Add tasks from a file. Fails only if none of its lines can be read."""
-    text = read_input_text(args.file)
-    result = project.tasks.import_(text, args.file)
+    """Add tasks from a file. Fails if none of its lines can be read, or something was left out."""
+    from pathlib import Path
+
+    from ralph.cli.transfer import LEFT_OUT_EXIT_CODE
+    from ralph.formats.databases import is_sqlite
+    from ralph.formats.task_files import read_task_database
+
+    if args.file != "-" and is_sqlite(Path(args.file)):
+        result = project.tasks.import_planned(read_task_database(Path(args.file)))
+    else:
+        result = project.tasks.import_(read_input_text(args.file), args.file)
     if args.format == "json":
         print_json(result)
     else:
@@ -337,4 +345,6 @@ def import_tasks(project: Project, args: argparse.Namespace) -> int:
             print(f"{args.file}:{problem.line}: {problem.why}", file=sys.stderr)
         if len(result.unreadable) > MAX_PROBLEMS_SHOWN:
             print(f"… and {len(result.unreadable) - MAX_PROBLEMS_SHOWN} more problems.", file=sys.stderr)
-    return 1 if result.unreadable and not result.added and not result.known else 0
+    if result.unreadable and not result.added and not result.known:
+        return 1
+    return LEFT_OUT_EXIT_CODE if any(not problem.was_read for problem in result.unreadable) else 0

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of problems that are printed."""
 STANDARD_INPUT = "standard input"
+LEFT_OUT_EXIT_CODE = 4
+"""Exit code if something was imported and something else was left out."""
 
 
 def import_memories(project: Project, args: argparse.Namespace) -> int:
-    """Import memories. Fails if nothing could be read from one of the paths."""
+    """Import memories and tasks. Fails if nothing could be read from one of the paths, or something was left out."""
     results = []
-    with project.transfer.together() as change:
+    with project.transfer.together(dry_run=args.dry_run) as change:
         for path in _paths(args):
             if path == "-":
                 text = _standard_input()
@@ -40,7 +42,7 @@ def import_memories(project: Project, args: argparse.Namespace) -> int:
                     Path(path), stage=args.stage, force=args.force, format=args.form
                 )
             results.append((STANDARD_INPUT if path == "-" else path, imported))
-    return _print_results(results, args, change)
+    return _print_results(results, args, change, is_dry_run=args.dry_run)
 
 
 def _paths(args: argparse.Namespace) -> list[str]:
@@ -65,20 +67,30 @@ def merge(project: Project, args: argparse.Namespace) -> int:
     return _print_results([(args.path, imported)], args, change)
 
 
-def _print_results(results: Sequence[tuple[str, Sequence[ImportResult]]], args: argparse.Namespace, change: str) -> int:
+def _print_results(
+    results: Sequence[tuple[str, Sequence[ImportResult]]],
+    args: argparse.Namespace,
+    change: str,
+    *,
+    is_dry_run: bool = False,
+) -> int:
     groups = [(path, group) for path, imported in results for group in _by_format(imported)]
     all_imported = [result for _, group in groups for result in group]
     has_changed = any(result.change_id for result in all_imported)
     if args.format == "json":
-        print_json([_fields(path, group) for path, group in groups])
+        print_json([_fields(path, group) | {"dry_run": is_dry_run} for path, group in groups])
     else:
         for path, group in groups:
             print(_summary_line(path, group))
-        if has_changed:
+        if is_dry_run:
+            print("Dry run: nothing was changed.")
+        elif has_changed:
             note = " (tasks are kept)" if any(result.tasks for result in all_imported) else ""
             print(f"To undo{note}: {undo_command(change, args)}")
     _print_problems(all_imported)
-    return 1 if any(not any(map(_has_content, imported)) for _, imported in results) else 0
+    if any(not any(result.has_content for result in imported) for _, imported in results):
+        return 1
+    return LEFT_OUT_EXIT_CODE if any(result.rejected for result in all_imported) else 0
 
 
 def _by_format(results: Sequence[ImportResult]) -> list[list[ImportResult]]:
@@ -92,8 +104,11 @@ def _summary_line(path: str, group: Sequence[ImportResult]) -> str:
     """Return the summary line of the files of one format."""
     format = group[0].format
     source = format if len(group) == 1 else pluralize(len(group), f"{format} file")
-    notes = dict.fromkeys(result.note for result in group if result.note)
-    return "; ".join([f"{printable(path)} ({source}): {_counts(format, group)}", *notes])
+    return "; ".join([f"{printable(path)} ({source}): {_counts(format, group)}", *_notes(group)])
+
+
+def _notes(group: Sequence[ImportResult]) -> list[str]:
+    return list(dict.fromkeys(result.note for result in group if result.note))
 
 
 def _counts(format: str, group: Sequence[ImportResult]) -> str:
@@ -106,6 +121,14 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
     known_label = "already known"
     if content == "tasks":
         imported, known_label = f"{pluralize(count('tasks'), 'task')} added", "already there"
+    elif content == "project":
+        parts = [pluralize(count("tasks"), "task")]
+        parts += [
+            pluralize(count(name), noun) for name, noun in (("features", "feature"), ("new", "memory")) if count(name)
+        ]
+        imported = f"{', '.join(parts)} added"
+    elif content == "episodes":
+        imported = f"{pluralize(count('episodes'), 'passage')} added"
     elif content == "loop-state":
         imported = f"{pluralize(count('staged'), 'learning')} new"
     else:
@@ -116,7 +139,7 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
         known_label: count("known"),
         "duplicated in the file": count("again"),
         "skipped (deleted earlier)": count("refused"),
-        "rejected": sum(not problem.was_read for result in group for problem in result.problems),
+        "rejected": count("rejected"),
         "waiting for ralph learn review": count("quarantined"),
     }
     return ", ".join([imported, *(f"{number:,} {label}" for label, number in others.items() if number)])
@@ -137,7 +160,10 @@ def _fields(path: str, group: Sequence[ImportResult]) -> dict[str, object]:
         "rejected": _problem_fields(group, are_notes=False),
         "notes": _problem_fields(group, are_notes=True),
         "tasks": sum(result.tasks for result in group),
+        "features": sum(result.features for result in group),
+        "episodes": sum(result.episodes for result in group),
         "staged": sum(result.staged for result in group),
+        "note": "; ".join(_notes(group)),
         "change_id": next((result.change_id for result in group if result.change_id), ""),
     }
 
@@ -149,11 +175,6 @@ def _problem_fields(group: Sequence[ImportResult], *, are_notes: bool) -> list[d
         for problem in result.problems
         if problem.was_read is are_notes
     ]
-
-
-def _has_content(result: ImportResult) -> bool:
-    has_memories = result.new or result.merged or result.revived or result.known or result.again or result.refused
-    return bool(has_memories or result.tasks or result.staged) or not result.problems
 
 
 def _print_problems(results: Sequence[ImportResult]) -> None:

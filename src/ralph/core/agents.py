@@ -180,3 +180,9 @@ RUNNABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.module)
 """Names of the agents that `ralph run` can run."""
 CONNECTABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.is_connectable)
 """Names of the agents that `ralph setup` can connect to the memory."""
+
+
+def agent_title(name: str) -> str:
+    """Return the name of an agent as people know it, such as "Claude Code"."""
+    spec = AGENTS.get(name.removesuffix("-acp"))
+    return spec.description if spec and spec.is_connectable else name

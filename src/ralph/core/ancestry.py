@@ -77,17 +77,29 @@ def enclosing_sessions() -> tuple[LoopSession, ...]:
     """Return the sessions that this process runs in, innermost first. They stay the same while it runs."""
     global _known
     if _known is None:
-        _known = sessions_of(os.getpid()) or ((LoopSession(),) if _is_marked() else ())
+        _known = sessions_of(os.getpid()) or _sessions_by_mark(0)
     return _known
 
 
-def _is_marked() -> bool:
-    """Return whether this process has the limit of a session's programs; children inherit it across namespaces."""
+def sessions_or_mark(pid: int) -> tuple[LoopSession, ...]:
+    """Return the sessions that a process runs in; an unknown one if only its mark shows that there is one."""
+    return sessions_of(pid) or _sessions_by_mark(pid)
+
+
+def _sessions_by_mark(pid: int) -> tuple[LoopSession, ...]:
+    """Return an unknown session if a process has the limit of a session's programs, which any child inherits.
+
+    0 is this process, whatever its id is in its namespace.
+    """
     if not IS_LINUX:
-        return False
+        return ()
     import resource
 
-    return resource.getrlimit(MARK_RESOURCE)[1] != resource.RLIM_INFINITY
+    try:
+        is_marked = resource.prlimit(pid, MARK_RESOURCE)[1] != resource.RLIM_INFINITY
+    except OSError:  # another user's, or gone
+        is_marked = False
+    return (LoopSession(),) if is_marked else ()
 
 
 def sessions_of(pid: int) -> tuple[LoopSession, ...]:
@@ -132,8 +144,8 @@ def find_session_processes() -> list[int]:
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if IS_LINUX else []  # noqa: PTH208
     processes = {pid: found for pid in pids if (found := process_stat(pid))}
     if not any(one.name in (GUARD_NAME, LOOP_NAME) for one in processes.values()):
-        return []
-    return [pid for pid in processes if sessions_of(pid)]
+        return [pid for pid in processes if _sessions_by_mark(pid)]  # their guard and loop may have been killed
+    return [pid for pid in processes if sessions_or_mark(pid)]
 
 
 def process_stat(pid: int) -> ProcessStat | None:

@@ -67,8 +67,14 @@ WORKING_COPY_PATH = f".ralph/{WORKING_COPY_FILE}"
 """File with the id of the working copy, its directory and its project."""
 STORE_VARIABLE = "RALPH_STORE"
 """Environment variable that overrides `store.url`."""
-MAX_CONFIG_BYTES = 1024 * 1024
-"""Maximum size of a configuration file, in bytes."""
+MAX_CONFIG_KB = 64
+"""Maximum size of a configuration file. PyYAML reads about 100 KB per second."""
+MAX_TOML_KB = 128
+"""Maximum size of any other TOML file. tomlkit, which edits it, takes 1 s or more for it."""
+MAX_TOML_DOTS = 300
+"""Maximum number of dots in a line of TOML, because reading a key takes time quadratic in its parts."""
+MAX_CONFIG_WARNINGS = 50
+"""Maximum number of warnings about a configuration."""
 _HEADERS = {
     *("", *(f"[{name}]" for name in SECTIONS)),
     *(f"[{name}.{key}]" for name, section in SECTIONS.items() for key in (*section.settings, *section.aliases)),
@@ -121,15 +127,25 @@ def _read_toml(directory: str) -> dict[str, Any]:
         # Importing tomllib takes 10 ms, and the file that `ralph init` writes sets nothing.
         if {line.split("#", 1)[0].strip() for line in text.splitlines()} <= _HEADERS:
             return {}
-        return parse_toml(text)
     except (ValueError, OSError) as error:
         raise ConfigError(f"Cannot read {TOML_NAME}: {one_line(clean(str(error)))}.") from error
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        what = f"Cannot read {TOML_NAME}: {one_line(clean(str(error)))}."
+        raise ConfigError(f"{what} Correct it; to see what changed: git diff {TOML_NAME}") from error
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise `ValueError` if it is invalid."""
+def parse_toml(text: str, max_kb: int = MAX_TOML_KB) -> dict[str, Any]:
+    """Parse TOML; raise `ValueError` if it is invalid, or would take long to read."""
+    import re
     import tomllib
 
+    if len(text) > max_kb * 1024:
+        raise ValueError(f"it is larger than {max_kb} KB")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MAX_TOML_DOTS and len(re.findall(r"\.[ \t]*[^\s.]", line)) > MAX_TOML_DOTS:
+            raise ValueError(f"line {number} has more than {MAX_TOML_DOTS} dots")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -140,8 +156,8 @@ def _read_text(directory: str, name: str) -> str:
     path = f"{directory}/{name}"
     if not is_inside(path, directory):
         raise ValueError("it is a symlink that points outside the project")
-    if not path_exists(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_CONFIG_BYTES:  # noqa: PTH113, PTH202
-        raise ValueError("it is not a regular file of at most 1 MB")
+    if not path_exists(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_CONFIG_KB * 1024:  # noqa: PTH113, PTH202
+        raise ValueError(f"it is not a regular file of at most {MAX_CONFIG_KB} KB")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         return file.read()
 
@@ -265,6 +281,10 @@ def _warn_unknown_key(warnings: list[str], source: str, name: str, known: Iterab
     """Add a warning about an unknown key."""
     import difflib
 
+    if len(warnings) == MAX_CONFIG_WARNINGS:
+        warnings.append(f"{source}: ignoring more unknown keys.")
+    if len(warnings) > MAX_CONFIG_WARNINGS:
+        return
     name = _printable(name)
     close = difflib.get_close_matches(name, list(known), n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
@@ -406,7 +426,7 @@ def read_working_copy(directory: Path | str) -> tuple[str, str, str]:
         return "", "", ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            first, _, project = file.read(MAX_CONFIG_BYTES).partition("\n")
+            first, _, project = file.read(MAX_CONFIG_KB * 1024).partition("\n")
     except OSError:
         return "", "", ""
     id, _, made_in = first.partition(" ")

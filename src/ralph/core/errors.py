@@ -13,6 +13,7 @@ LIST_COMMANDS = {
     "Task": "ralph task list",
     "Feature": "ralph feature list",
     "Backup": "ralph backup --list",
+    "Episode": "ralph memory search --episodes",
 }
 """Command that lists the valid ids, by noun."""
 
@@ -50,14 +51,49 @@ class NotFoundError(RalphError):
         self.id = id
 
 
+class TranscriptNotFoundError(NotFoundError):
+    """No passage of this session or attempt is kept."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__("Transcript", id)
+        self.args = (
+            f"No transcript of {id} is kept: nothing was captured (episodes.capture), or it was deleted to stay below"
+            " episodes.max_mb. To import past sessions: ralph import sessions",
+        )
+
+
 class ProjectNotFoundError(RalphError):
     """Neither the directory nor any of its parents contains a Ralph project."""
 
     code = "no-project"
     exit_code = 2
 
-    def __init__(self, directory: str) -> None:
-        super().__init__(f"No Ralph project in {directory} or above it. Start one with: ralph init")
+    def __init__(self, directory: str, main_worktree: str | None = None, cloned: str = "") -> None:
+        """`main_worktree` is that of the linked worktree the directory is in; empty if the repository has none.
+
+        `cloned` is the nearest directory with files of a project that has no database here, such as a clone.
+        """
+        message = f"No Ralph project in {directory} or above it."
+        if main_worktree:
+            from shlex import quote
+
+            message += (
+                " This is a linked worktree. To set up a project for all of them:"
+                f" ralph -C {quote(main_worktree)} init. For one of its own: ralph init"
+            )
+        elif main_worktree is not None:
+            message += (
+                " This is a linked worktree of a repository without a main worktree, so each worktree has a project of"
+                " its own. Start one with: ralph init"
+            )
+        elif cloned:
+            place = "" if cloned == directory else f"-C {cloned} "
+            message = (
+                f"{cloned} has files of Ralph, but no database on this machine yet. Set it up with: ralph {place}init"
+            )
+        else:
+            message += " Start one with: ralph init"
+        super().__init__(message)
         self.directory = directory
 
 
@@ -195,6 +231,12 @@ class StoreTooNewError(StoreError):
         )
         self.found = found
         self.known = known
+
+
+class GitError(RalphError):
+    """Git cannot be started, or cannot read the repository."""
+
+    code = "git-failed"
 
 
 class WorktreeError(RalphError):

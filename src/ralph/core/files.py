@@ -14,10 +14,13 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     FileStamp = tuple[int, int]
     """Size in bytes and modification time in nanoseconds."""
+    FileParts = Sequence[bytes | memoryview]
+    """The content of a file in parts; joining them would copy a large file."""
 
 F_SETSIG = 10
 SANDBOX_VARIABLE = "RALPH_SANDBOX"
@@ -34,9 +37,13 @@ def state_path(root: Path | str, what: str) -> str:
     from binascii import crc32
 
     root = os.path.realpath(root)  # the same directory can be reached by different paths
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     suffix = os.fsencode(root.strip("/").replace("/", "-"))[-150:].decode("utf-8", "ignore")
-    return f"{state}/ralph/{what}/{suffix}-{crc32(os.fsencode(root)):08x}"
+    return f"{state_directory()}/{what}/{suffix}-{crc32(os.fsencode(root)):08x}"
+
+
+def state_directory() -> str:
+    """Return the directory with what Ralph records for this user."""
+    return f"{os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')}/ralph"
 
 
 def path_exists(path: str) -> bool:
@@ -107,7 +114,7 @@ def write_atomically(path: Path | str, content: bytes) -> None:
     path = os.fspath(path)
     folder = os.path.dirname(path)
     make_folder_durably(folder)
-    new = _write_temporary(path, content, None, durably=True)
+    new = _write_temporary(path, [content], None, durably=True)
     try:
         os.replace(new, path)
     except BaseException:
@@ -117,7 +124,12 @@ def write_atomically(path: Path | str, content: bytes) -> None:
 
 
 def replace_if_unchanged(
-    path: Path | str, content: bytes, expected: FileStamp | None, *, modified_ns: int, is_durable: bool = True
+    path: Path | str,
+    content: bytes | FileParts,
+    expected: FileStamp | None,
+    *,
+    modified_ns: int,
+    is_durable: bool = True,
 ) -> bool:
     """Replace the file at a path; return False if it has changed or somebody is writing to it.
 
@@ -129,7 +141,8 @@ def replace_if_unchanged(
     make_folder_durably(folder)
     if not _is_unchanged(path, expected):
         return False
-    new = _write_temporary(path, content, modified_ns, durably=is_durable)
+    parts = [content] if isinstance(content, bytes) else content
+    new = _write_temporary(path, parts, modified_ns, durably=is_durable)
     try:
         if not _is_unchanged(path, expected):
             return False
@@ -170,7 +183,7 @@ def _remove_if_exists(path: str) -> None:
         pass
 
 
-def _write_temporary(path: str, content: bytes, changed_ns: int | None, *, durably: bool) -> str:
+def _write_temporary(path: str, parts: FileParts, changed_ns: int | None, *, durably: bool) -> str:
     """Write a complete file next to its destination, with the permissions of the existing one."""
     new = _temporary_path(path)
     try:
@@ -182,7 +195,7 @@ def _write_temporary(path: str, content: bytes, changed_ns: int | None, *, durab
                 except OSError:  # needs root, and support by the file system
                     pass
                 os.fchmod(file.fileno(), existing.st_mode & 0o7777)
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             if changed_ns is not None:
                 os.utime(file.fileno(), ns=(changed_ns, changed_ns))
@@ -201,8 +214,9 @@ def delete_temporary_files(folder: str) -> None:
 
     try:
         with os.scandir(folder) as entries:
-            leftovers = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
-        for path in leftovers:
+            names = [one.name for one in entries if one.name.endswith(".new")]
+        leftovers = [name for name in names if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", name)]
+        for path in (os.path.join(folder, name) for name in leftovers):
             if time.time() - os.lstat(path).st_mtime > TEMPORARY_FILE_SECONDS:
                 os.unlink(path)
     except OSError:

@@ -13,16 +13,23 @@ import threading
 from functools import lru_cache
 
 from ralph.core.environment import allowed_environment
+from ralph.core.errors import GitError
 from ralph.core.files import is_inside
+from ralph.core.git_index import find_top, git_directory
 from ralph.core.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import IO
 
 GIT_TIMEOUT_SECONDS = 30.0
 """Default timeout, in seconds."""
+CHUNK_BYTES = 64 * 1024
+"""Maximum size of a chunk of streamed output, in bytes."""
+MAX_GIT_ERROR_LENGTH = 500
+"""Maximum length of a quoted git error, in bytes."""
 _NO_PROGRAMS = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     # A directory that looks like a bare repository may be in any worktree.
@@ -71,6 +78,8 @@ running_git_pids: set[int] = set()
 
 _trusted: dict[str, frozenset[tuple[str, str]]] = {}
 """Programs that were configured when a run started, by the common git directory."""
+_trusted_user: tuple[dict[str, bytes], frozenset[tuple[str, str]]] | None = None
+"""Files of the person's own configuration when a run started, and its programs; None in a process without a run."""
 _overrides: dict[tuple[str, bytes], tuple[tuple[str, str], ...]] = {}
 """Overriding settings by git directory and content of its configuration."""
 
@@ -124,17 +133,7 @@ def _run(
     errors: str = "replace",
 ) -> GitResult:
     try:
-        with process_start_lock:
-            process = subprocess.Popen(
-                [_git_program(os.fspath(directory), os.environ.get("PATH", os.defpath)), *arguments],
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                process_group=0,
-                env=variables,
-            )
-            running_git_pids.add(process.pid)
+        process = _start(directory, arguments, variables, subprocess.PIPE)
     except OSError as error:
         return GitResult(exit_code=-1, stderr=f"git cannot be started: {error.strerror}")
     try:
@@ -155,6 +154,56 @@ def _run(
         stdout=out.decode("utf-8", errors),
         stderr=error_output.decode("utf-8", "replace"),
     )
+
+
+def _start(
+    directory: Path | str, arguments: Sequence[str], variables: dict[str, str], stderr: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    with process_start_lock:
+        process = subprocess.Popen(
+            [_git_program(os.fspath(directory), os.environ.get("PATH", os.defpath)), *arguments],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            process_group=0,
+            env=variables,
+        )
+        running_git_pids.add(process.pid)
+    return process
+
+
+def stream_git(
+    directory: Path | str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> Generator[bytes, None, None]:
+    """Yield the output of a read-only git command in chunks; closing the generator kills git.
+
+    Raise `GitError` if git fails.
+
+    """
+    from tempfile import TemporaryFile
+
+    variables = {**_inherited_variables(), **(environment or {})}
+    _add_settings(variables, _overriding_settings(directory))
+    with TemporaryFile() as error_output:  # a pipe that nobody reads would block git
+        try:
+            process = _start(directory, (*_NO_PROGRAMS, "--no-optional-locks", *arguments), variables, error_output)
+        except OSError as error:
+            raise GitError(f"git cannot be started: {error.strerror}. Install git, then try again.") from None
+        try:
+            with process:
+                try:
+                    yield from iter(lambda: process.stdout.read1(CHUNK_BYTES), b"")  # type: ignore[union-attr]
+                except BaseException:
+                    _kill(process)
+                    raise
+        finally:
+            running_git_pids.discard(process.pid)
+        if process.returncode:
+            error_output.seek(0)
+            message = error_output.read(MAX_GIT_ERROR_LENGTH).decode("utf-8", "replace").strip()
+            reason = message or f"it exited with {process.returncode}"
+            raise GitError(f"git cannot read the repository: {reason}. Check it with: git fsck")
 
 
 @lru_cache(256)
@@ -190,31 +239,30 @@ def query_git(directory: Path | str, *arguments: str) -> str | None:
 
 def find_git_directories(directory: Path | str) -> tuple[str, str] | None:
     """Return the git directory and the common git directory of a working tree, or None; without running git."""
-    folder, below = os.path.abspath(directory), ""  # noqa: PTH100
-    while folder != below:
-        path = f"{folder}/.git"
-        if os.path.isdir(path):  # noqa: PTH112
-            # Only worktrees have such a file, but git reads it anywhere.
-            common = os.fsdecode(_read(f"{path}/commondir")).strip()
-            return path, os.path.realpath(os.path.join(path, common))  # noqa: PTH118
-        if text := _read(path):
-            own = os.path.join(folder, os.fsdecode(text).removeprefix("gitdir:").strip())  # noqa: PTH118
-            common = os.fsdecode(_read(f"{own}/commondir")).strip()
-            return own, os.path.realpath(os.path.join(own, common))  # noqa: PTH118
-        folder, below = os.path.dirname(folder), folder  # noqa: PTH120
-    return None
+    top = find_top(os.path.abspath(directory))  # noqa: PTH100
+    own = git_directory(top) if top else ""
+    if not own:
+        return None
+    # Only worktrees have such a file, but git reads it anywhere.
+    common = os.fsdecode(_read(f"{own}/commondir")).strip()
+    return own, os.path.realpath(os.path.join(own, common))  # noqa: PTH118
 
 
 def trust_git_programs(directory: Path | str) -> dict[str, str]:
     """Let git run the programs that the repository configures now, and return these settings.
 
-    To be called when a person starts a run, before an agent works in the repository.
+    To be called when a person starts a run, before an agent works in the repository. What is added to the person's own
+    configuration from then on does not count either: a session may have written it.
     """
+    global _trusted_user
     found = find_git_directories(directory)
-    if not found or not _overriding_settings(directory):
+    if not found:
         return {}
-    programs = _configured_programs(directory)[0]
+    files = _read_user_config()
+    names_any = may_name_programs(b"\0".join((_read_config(*found), *files.values())))
+    programs, of_user = _configured_programs(directory) if names_any else ({}, {})
     _trusted[found[1]] = frozenset(programs.items())
+    _trusted_user = files, frozenset(of_user.items())
     _overrides.clear()
     return programs
 
@@ -225,23 +273,53 @@ def _overriding_settings(directory: Path | str) -> tuple[tuple[str, str], ...]:
     if not found:
         return ()
     own, common = found
-    content = b"\0".join(
-        _read(path) for path in (f"{common}/config", f"{common}/config.worktree", f"{own}/config.worktree")
-    )
-    if not may_name_programs(content):
+    content, of_user = _read_config(own, common), _changed_user_config()
+    if not may_name_programs(content + of_user):
         return ()
-    known = _overrides.get((own, content))
+    key = own, content + b"\0" + of_user
+    known = _overrides.get(key)
     if known is None:
-        programs, fallbacks = _configured_programs(directory)
+        programs, of_user_programs = _configured_programs(directory)
         trusted = _trusted.get(common, frozenset())
+        trusted_user = _trusted_user[1] if of_user and _trusted_user else frozenset(of_user_programs.items())
+        fallbacks = dict(trusted_user)
         known = tuple(
             (name, fallbacks.get(name, _neutral_value(name) or ""))
-            for name, value in programs.items()
-            if (name, value) not in trusted
+            for settings, accepted in ((of_user_programs, trusted_user), (programs, trusted))
+            for name, value in settings.items()
+            if (name, value) not in accepted and (settings is programs or name not in programs)
         )
-        if b"[include" not in content.lower():  # another file may change
-            _overrides[own, content] = known
+        if b"[include" not in key[1].lower():  # another file may change
+            _overrides[key] = known
     return known
+
+
+def _read_config(own: str, common: str) -> bytes:
+    """Return the configuration of a repository, given its git directory and the common one."""
+    return b"\0".join(
+        _read(path) for path in (f"{common}/config", f"{common}/config.worktree", f"{own}/config.worktree")
+    )
+
+
+def _read_user_config() -> dict[str, bytes]:
+    return {path: _read(path) for path in user_config_paths()}
+
+
+def _changed_user_config() -> bytes:
+    """Return the person's own configuration if it was changed during a run, or else nothing."""
+    if _trusted_user is None:
+        return b""
+    files = _read_user_config()
+    is_changed = files.keys() == _trusted_user[0].keys() and files != _trusted_user[0]
+    return b"\0".join(files.values()) if is_changed else b""
+
+
+def find_submodules(git_directory: Path | str) -> Iterator[str]:
+    """Yield the git directories of submodules."""
+    for folder, folders, files in os.walk(f"{git_directory}/modules"):
+        if "HEAD" in files:
+            yield folder
+            folders[:] = [name for name in folders if name == "modules"]
 
 
 def may_name_programs(config: bytes) -> bool:

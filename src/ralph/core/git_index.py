@@ -53,23 +53,42 @@ def tracked_files(path: str, suffixes: tuple[str, ...] = ("",)) -> list[str]:
 
 def _find_index(path: str) -> tuple[str, str]:
     """Return the working tree that a file is in, and the index of it; empty if there is none."""
-    directory, below = os.path.dirname(path), path  # noqa: PTH120
-    while directory != below:
-        git = f"{directory}/.git"
-        if os.path.isdir(git):  # noqa: PTH112
-            return directory, f"{git}/index"
-        if os.path.isfile(git):  # noqa: PTH113 -- a linked worktree or a submodule
-            return directory, os.path.join(directory, _linked_folder(git), "index")  # noqa: PTH118
-        directory, below = os.path.dirname(directory), directory  # noqa: PTH120
-    return "", ""
+    top = find_top(os.path.dirname(path))  # noqa: PTH120
+    return top, f"{git_directory(top)}/index" if top else ""
 
 
-def _linked_folder(path: str) -> str:
+def find_top(directory: str) -> str:
+    """Return the working tree that a directory is in; empty if there is none."""
+    folder, below = directory, ""
+    while folder != below:
+        git = f"{folder}/.git"
+        if os.path.isdir(git) or os.path.isfile(git):  # noqa: PTH112, PTH113 -- a linked worktree or a submodule
+            return folder
+        folder, below = os.path.dirname(folder), folder  # noqa: PTH120
+    return ""
+
+
+def git_directory(top: str) -> str:
+    """Return the git directory of a working tree, which a `.git` file may name; empty if that cannot be read."""
+    git = f"{top}/.git"
+    if os.path.isdir(git):  # noqa: PTH112
+        return git
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            return file.read(8192).removeprefix("gitdir:").strip()
+        with open(git, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return os.path.join(top, file.read(8192).removeprefix("gitdir:").strip())  # noqa: PTH118
     except OSError:
         return ""
+
+
+def current_branch(directory: str) -> str:
+    """Return the branch that is checked out, without running git; empty if there is none."""
+    top = find_top(directory)
+    try:
+        with open(f"{git_directory(top)}/HEAD", encoding="utf-8") as file:  # noqa: PTH123
+            head = file.read(1_000)
+    except (OSError, ValueError):
+        return ""
+    return head.removeprefix("ref: refs/heads/").strip() if head.startswith("ref: refs/heads/") else ""
 
 
 def _may_contain(index: str, relative: str) -> bool:

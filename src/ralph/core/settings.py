@@ -314,9 +314,24 @@ class MemoriesConfig:
     skill_injection: bool = setting(False, "true: prompts also explain the memory commands")
     files: bool = setting(True, "sync .agent/memories.md and .ralph/knowledge/ with the store")
     meaning: bool = setting(True, "use vector search if ralph[semantic] is installed")
+    meaning_in_hooks: bool = setting(False, "true: also before each prompt of a session, which takes 0.15 s longer")
     review: bool = setting(False, "true: extracted learnings wait for: ralph learn review")
     shared: bool = setting(True, "use memories shared by other projects in the same database")
     filter: FilterConfig = FilterConfig()
+
+
+@section("episodes", "past sessions, attempts and commits, word for word; see docs/episodes.md")
+class EpisodesConfig:
+    """Capture, size and injection of episodes."""
+
+    capture: bool = setting(True, "keep what people and agents say in sessions and attempts")
+    budget: int = setting(1000, "tokens of past work per prompt; 0 for none")
+    max_mb: float = setting(200.0, "size of their texts; beyond it, the least useful are deleted")
+
+    @property
+    def max_bytes(self) -> int:
+        """Return the maximum size of all texts, in bytes."""
+        return int(self.max_mb * 1_000_000)
 
 
 SECTIONS["memories.filter"] = SECTIONS.pop("memories.filter")  # its subsection follows it in the template
@@ -334,6 +349,7 @@ class Config:
     limits: LimitsConfig = LimitsConfig()
     prompt: PromptConfig = PromptConfig()
     memories: MemoriesConfig = MemoriesConfig()
+    episodes: EpisodesConfig = EpisodesConfig()
     warnings: tuple[str, ...] = ()
     brought: dict[str, Any] = {}  # noqa: RUF012 -- never changed
     """Values from files that need trust, by name, whether or not they are trusted."""
@@ -352,3 +368,8 @@ class Config:
     def injects_memories(self) -> bool:
         """Return whether memories are injected into prompts automatically."""
         return self.memories.enabled and self.memories.inject == "auto"
+
+    @property
+    def injects_episodes(self) -> bool:
+        """Return whether past work is injected into prompts automatically."""
+        return self.injects_memories and self.episodes.budget > 0

@@ -17,8 +17,9 @@ SKILL_DESCRIPTION = (
 )
 
 MEMORY_COMMANDS = """\
-  ralph memory search "words"            search for what is known before you explore
-  ralph memory show ID                   show one memory in full
+  ralph memory search "words"              search for what is known before you explore
+  ralph memory show ID                     show one memory in full
+  ralph memory search "words" --episodes   search what earlier sessions and commits said
   ralph memory add "a fact" --type fix --tags docker,database
 """
 
@@ -57,7 +58,8 @@ when a session starts; search for the rest.
 - when a command, a test or a build fails for a reason that is not obvious.
 
 Search with a few specific words: names of files, functions or tools, or the error message. If you have the tools of
-the MCP server `ralph`, use `search_memories`, then `show_memory` for a memory in full. Otherwise use the commands:
+the MCP server `ralph`, use `search_memories`, then `show_memory` for a memory in full; `search_history` finds what
+earlier sessions, attempts and commits said, word for word. Otherwise use the commands:
 
 {MEMORY_COMMANDS}
 A memory was true when it was written. If it contradicts the code, trust the code.

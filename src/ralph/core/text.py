@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 CHARACTERS_PER_TOKEN = 4
+MAX_WORD_LENGTH = 1_000
+"""Length up to which a word is not cut, in characters; some languages have no spaces."""
 MAX_STACK_TRACE_CHARACTERS = 500
 """Maximum length of a stored stack trace, in characters."""
 
@@ -59,15 +65,35 @@ def compiled_pattern(pattern: str) -> re.Pattern[str]:
 
 def sanitize(text: str) -> str:
     """Return untrusted text as it may be stored: clean, without secrets, stripped."""
+    if not text:  # as most columns of a CSV file are
+        return ""
     from ralph.core.redaction import redact  # commands that only read do not need it
 
     return redact(clean(text)).strip()
+
+
+def sanitize_all(texts: Sequence[str]) -> list[str]:
+    """Return untrusted texts as they may be stored; this is faster than one by one."""
+    from ralph.core.redaction import redact_all
+
+    return [text.strip() for text in redact_all([clean(text) for text in texts])]
 
 
 def one_line(text: str, width: int = 200) -> str:
     """Return the text on one line of at most `width` characters, for messages and tables."""
     line = " ".join(text[: width * 8].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def summarize_output(text: str, width: int) -> str:
+    """Return the start of what a program printed on one line, without rulers and repeated lines."""
+    lines: list[str] = []
+    for line in text[: 8 * width].splitlines():
+        plain = line.strip()
+        is_ruler = plain and not any(char.isalnum() for char in plain)
+        if plain and not is_ruler and plain not in lines:
+            lines.append(plain)
+    return one_line(" ".join(lines), width)
 
 
 def count_tokens(text: str) -> int:
@@ -78,6 +104,15 @@ def count_tokens(text: str) -> int:
 def truncate(text: str, length: int, suffix: str = " [cut]") -> str:
     """Return at most `length` characters of the text, with a mark if it was truncated."""
     return text if len(text) <= length else text[: max(0, length - len(suffix))].rstrip() + suffix
+
+
+def cut_at_space(text: str, length: int) -> str:
+    """Return at most `length` characters, cut between words: half of a secret is not known as one."""
+    if len(text) <= length:
+        return text
+    start = max(0, length - MAX_WORD_LENGTH)
+    end = max(text.rfind(space, start, length + 1) for space in (" ", "\n"))
+    return text[: end if end >= 0 else length]
 
 
 def truncate_words(text: str, words: int, suffix: str = "[truncated]") -> str:

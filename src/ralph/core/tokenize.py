@@ -102,12 +102,13 @@ def _is_significant(word: str) -> bool:
     return word not in FUNCTION_WORDS and (len(word) > 1 or word.isdigit() or not word.isascii())
 
 
-def tokenize_path(path: str) -> list[str]:
+@lru_cache(maxsize=5_000)
+def tokenize_path(path: str) -> tuple[str, ...]:
     """Return the words of a path: directories once, parts of the file name twice, and the whole name."""
     folders, _, name = path.replace("\\", "/").rpartition("/")
     parts = [word for word in tokenize(name.rpartition(".")[0] or name) if "_" not in word]
     whole_name = compiled_pattern(_NOT_NAME).sub("_", name.lower())[:MAX_WORD_LENGTH]
-    return [*tokenize(folders.replace("/", " ")), *parts, *parts, whole_name]
+    return (*tokenize(folders.replace("/", " ")), *parts, *parts, whole_name)
 
 
 def search_terms(text: str, limit: int) -> list[str]:

@@ -65,7 +65,7 @@ def diagnose(root: Path) -> list[Finding]:
         return [
             *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
             *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
-            *(*_hooks(root, store), *_worktrees(root, store), *_trust(root, store)),
+            *(*_hooks(root, store), *_worktrees(root, store), *_trust(root, store), *_history(root, store)),
         ]
     finally:
         if store:
@@ -80,7 +80,7 @@ def _refused_store(root: Path) -> Iterator[Finding]:
         yield Finding(about="trust", is_fine=False, says=str(error), mend="ralph trust")
     except RalphError as error:
         if error.code == "database-tracked":
-            yield Finding(about="database", is_fine=False, says=str(error), mend="stop tracking it, or delete it")
+            yield Finding(about="database", is_fine=False, says=str(error), mend="delete it, or stop tracking it")
 
 
 def _trust(root: Path, store: Store | None) -> Iterator[Finding]:
@@ -117,6 +117,36 @@ def _worktrees(root: Path, store: Store | None) -> Iterator[Finding]:
         says = f"{_count(len(kept), 'worktree is', 'worktrees are')} left of done or deleted tasks: {', '.join(kept)}"
         waits = "take what you need of .ralph/worktrees/TASK, then: git worktree remove --force .ralph/worktrees/TASK"
         yield Finding(about="worktrees", is_fine=True, says=says, waits=waits)
+
+
+def _history(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Report the past work that is kept, and what was never imported."""
+    from ralph.memory.capture.available import describe_commits
+    from ralph.memory.capture.history import HistoryImport
+    from ralph.memory.episodes import TRIMMED
+
+    try:
+        counts = store.episodes.counts() if store else []
+        history = HistoryImport(store, str(root)) if store else None
+        available, skipped = (history.available(), history.skipped()) if history else (None, 0)
+    except RalphError:
+        return  # reported with the database
+    if counts:
+        kept = ", ".join(_count(one.sources, one.kind, f"{one.kind}s") for one in counts)
+        says = f"kept: {kept}; {sum(one.bytes for one in counts) / 1_000_000:.1f} MB"
+        yield Finding(about="history", is_fine=True, says=says)
+    if store and (deleted := store.episodes.cursors.get(TRIMMED).position):
+        says = f"{_count(deleted, 'passage was', 'passages were')} deleted, because of max_mb under [episodes]"
+        yield Finding(about="history", is_fine=True, says=says, waits="to keep more: raise it, then ralph import")
+    if skipped:
+        says = f"{_count(skipped, 'session', 'sessions')} grew too fast for the hooks, which kept only the end"
+        yield Finding(about="history", is_fine=True, says=says, waits="to import the rest: ralph import sessions")
+    if available:
+        says = f"never imported: {available} of this project"
+        yield Finding(about="history", is_fine=True, says=says, waits="to import past work: ralph import")
+    if available is not None and available.new_commits:
+        says = f"{describe_commits(available.new_commits)} since the last import"
+        yield Finding(about="history", is_fine=True, says=says, waits="to import new commits: ralph import git")
 
 
 def _is_on_server(root: Path) -> bool:
@@ -384,8 +414,9 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
 
 
 def _memories_file(root: Path) -> Iterator[Finding]:
+    from ralph.core.memory_files import memories_path
     from ralph.formats.memories_document import parse_document
-    from ralph.formats.sync.disk import memories_path, read_text_bytes
+    from ralph.formats.sync.disk import read_text_bytes
     from ralph.formats.sync.problems import check_memories_file
 
     problems = list(check_memories_file(root))
@@ -402,7 +433,7 @@ def _memories_file(root: Path) -> Iterator[Finding]:
 
 
 def _knowledge_files(root: Path) -> Iterator[Finding]:
-    from ralph.formats.sync.disk import KNOWLEDGE_DIR
+    from ralph.core.memory_files import KNOWLEDGE_DIR
     from ralph.formats.sync.problems import check_knowledge_files
 
     problems = list(check_knowledge_files(root))

@@ -44,6 +44,8 @@ EVENT_ALIASES = {
     "pre-compress": "pre-compact",
 }
 """Event names of Gemini and Cursor."""
+CAPTURING_EVENTS = ("stop", "pre-compact", "session-end")
+"""Events at which what was said since the last one is kept."""
 TIMEOUT_SECONDS_BY_EVENT = {"session-end": 2.5}
 """Timeout by event, in seconds; Codex kills this hook after 3."""
 HOOK_TIMEOUT_SECONDS = 4.0
@@ -283,7 +285,7 @@ def _handle(event: HookEvent, response: _Response) -> None:
     """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
-    with Project.open(_root(event.directories), actor=AGENT) as project:
+    with Project.open(_find_worktree(event.directories)[1], actor=AGENT) as project:
         if project.actor.is_loop_session:
             _restore_context(project, event, response)
             return
@@ -291,17 +293,21 @@ def _handle(event: HookEvent, response: _Response) -> None:
             _ACTIONS[event.name](project, event, response)
             response.is_stored = True
         _store_queued(project)
+        if event.name in CAPTURING_EVENTS:
+            project.episodes.capture_session(event.agent, event.session, event.text("transcript_path"))
+        if event.name == "session-end":
+            project.episodes.trim()
         hook_errors.record_hook_success(project.directory)
 
 
-def _root(directories: Sequence[str]) -> str:
-    """Return the project root for the first of these directories that is in a project."""
-    from ralph.workspace import find_root
+def _find_worktree(directories: Sequence[str]) -> tuple[str, str]:
+    """Return the project of the first of these directories that is in one, and its directory in that worktree."""
+    from ralph.workspace import find_worktree
 
     first_error: Exception | None = None
     for directory in directories:
         try:
-            return find_root(directory)
+            return find_worktree(directory)
         except ProjectNotFoundError:
             continue
         except (RalphError, ValueError) as error:  # The path contains a NUL or cannot be read.
@@ -398,7 +404,7 @@ def _last_message(event: HookEvent) -> str:
     message = event.text(*LAST_MESSAGE_FIELDS)[-MAX_MESSAGE_CHARACTERS:]
     if event.agent != "gemini":
         return message
-    from ralph.formats.transcripts import read_agent_messages
+    from ralph.formats.transcripts.tail import read_agent_messages
 
     transcribed = (read_agent_messages(event.text("transcript_path")) or [""])[-1]
     return transcribed if transcribed and message.startswith(transcribed) else message
@@ -410,7 +416,7 @@ def _transcript(event: HookEvent, since: str = "") -> str:
     The last message of an interrupted turn, or of one before a compaction, reaches no other hook.
 
     """
-    from ralph.formats.transcripts import read_agent_messages
+    from ralph.formats.transcripts.tail import read_agent_messages
 
     return "\n\n".join(read_agent_messages(event.text("transcript_path"), since))
 
@@ -441,7 +447,7 @@ def _record_error(event: HookEvent | None, name: str, problem: str, response: _R
     """Record an error for `ralph doctor`, and queue the session's statements if they are not stored."""
     directories = event.directories if event else (".",)
     try:
-        root = _root(directories)
+        root = _find_worktree(directories)[0]
     except ProjectNotFoundError:
         return
     except RalphError:
@@ -455,13 +461,16 @@ def _record_error(event: HookEvent | None, name: str, problem: str, response: _R
 
 
 def _find_ralph_folder(directories: Sequence[str]) -> str:
-    """Return the nearest directory that contains a `.ralph` folder, or an empty string."""
-    from ralph.workspace import FOLDER
+    """Return the nearest directory that contains a `.ralph` folder, or an empty string.
+
+    That folder is in every linked worktree if git tracks something in it; the main worktree has the project.
+    """
+    from ralph.workspace import FOLDER, main_worktree
 
     for directory in directories:
         if "\0" in directory:
             continue
-        place, below = os.path.realpath(directory), ""
+        place, below = main_worktree(directory) or os.path.realpath(directory), ""
         while place != below:
             if os.path.isdir(f"{place}/{FOLDER}"):  # noqa: PTH112
                 return place

@@ -27,7 +27,7 @@ from ralph.core.records import (
     replace,
 )
 from ralph.core.text import sanitize
-from ralph.formats.sigils import parse_sigils
+from ralph.formats.sigils import parse_sigils, strip_sigils
 from ralph.loop import hats, progress
 from ralph.loop.environment import (
     SEARCHED_OUTPUT_CHARACTERS,
@@ -45,6 +45,7 @@ from ralph.loop.prompt import shown_memory_text
 from ralph.loop.settle import capture_attempt, held_change
 from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
+from ralph.memory.capture.passages import attempt_transcript
 from ralph.memory.freshness import record_file_marks
 from ralph.store.explained import DoneWatch
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ralph.core.records import Attempt, AttemptResult, HeldChange, Prompt
+    from ralph.core.records import Attempt, AttemptResult, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
@@ -119,7 +120,9 @@ class AttemptRunner:
                             conflicts=self._worktree.conflicts if self._worktree else (),
                         )
                 if context.base:
-                    context.base.begin(self._task.id)
+                    held = context.with_retries(self._store.held_changes.of_unfinished)
+                    context.base.begin(self._task.id, held)
+                context.installed.wait()
                 approved = self._approved_attempt()
                 self._record_start(prepared, approved)
                 outcome_context = self._outcome_context(prepared.plan)
@@ -132,7 +135,7 @@ class AttemptRunner:
             raise
         except Exception as error:  # noqa: BLE001
             # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
-            return self._result_of_error(error)
+            return self._with_unfinished_change(self._result_of_error(error))
 
     def _result_of_error(self, error: Exception) -> AttemptResult:
         if isinstance(error, AgentUnavailableError):
@@ -183,7 +186,7 @@ class AttemptRunner:
             hat=prepared.plan.hat,
             model=choice.model,
             model_reason=choice.reason,
-            shown=approved.shown if approved else prepared.prompt.shown,
+            shown=approved.shown if approved else (*prepared.prompt.shown, *prepared.prompt.episodes),
         )
         self._context.with_retries(lambda: self._store.attempts.record_start(self._attempt))
         self._emit(progress.attempt_started_event(self._task, self._attempt, is_default_model=choice.is_default))
@@ -209,8 +212,8 @@ class AttemptRunner:
             # The agent could not write: the task is not to blame, and its learnings are kept.
             reply = replace(reply, ending=SessionEnding.STOPPED, detail=problem)
         result = self._capture(reply, sigils, verdict, outcome_context, move, merge_problem, prompt)
-        if not is_done and result.held is None and self._context.base:
-            result = replace(result, held=self._unfinished_change(result))
+        if not is_done:
+            result = self._with_unfinished_change(result)
         return replace(
             result, memories=tuple(record_file_marks(memory, self._context.root) for memory in result.memories)
         )
@@ -238,12 +241,14 @@ class AttemptRunner:
             self._report_changes,
         )
 
-    def _unfinished_change(self, result: AttemptResult) -> HeldChange | None:
-        """Return what unfinished work changed that only a person may accept: a later run must not start from it."""
+    def _with_unfinished_change(self, result: AttemptResult) -> AttemptResult:
+        """Add what unfinished work changed among the files that gates depend on: a later run must not start from it."""
+        if result.held or not self._context.base:
+            return result
         found = self._verifier().unfinished_change()
-        if found:
+        if found and found.reason:
             self._emit(progress_event("warning", message=f"{found.reason}. See: ralph task show {self._task.id}"))
-        return held_change(result.attempt, found, now())
+        return replace(result, held=held_change(result.attempt, found, now()))
 
     def _outcome_context(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
@@ -396,7 +401,7 @@ class AttemptRunner:
         merge_problem: MergeProblem | None = None,
         prompt: Prompt | None = None,
     ) -> AttemptResult:
-        return capture_attempt(
+        result = capture_attempt(
             self._task,
             self._attempt,
             reply,
@@ -410,6 +415,10 @@ class AttemptRunner:
             shown_memories=shown_memory_text(prompt) if prompt else "",
             notices=self._notices,
         )
+        if not self._context.config.episodes.capture:
+            return result
+        # What sigils state is stored as notes, memories and reports.
+        return replace(result, episodes=attempt_transcript(result.attempt, strip_sigils(reply.text)))
 
     def _ask_feedback(self) -> str:
         """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""

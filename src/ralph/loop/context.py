@@ -12,7 +12,8 @@ from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
 from ralph.loop.environment import missing_variables, missing_variables_hint
 from ralph.loop.git.settings import GitSettings
-from ralph.loop.integrity.check import InstalledPackages, RunBase
+from ralph.loop.integrity.check import RunBase
+from ralph.loop.integrity.dependencies import InstalledPackages
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
@@ -84,7 +85,7 @@ class RunContext:
         self.branches = branches
         self.base = _open_base(config, root) if branches is None else None
         """State of the directory before the run, in which one task after another works; None with worktrees."""
-        self.installed = InstalledPackages(root)
+        self.installed = InstalledPackages(root, is_compared=_compares(config))
         self.git_settings = GitSettings(root)
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
@@ -256,4 +257,9 @@ class RunContext:
 
 def _open_base(config: Config, root: Path) -> RunBase | None:
     execution = config.execution
-    return RunBase(root, execution.protect, execution.gates) if execution.verify and execution.gates else None
+    return RunBase(root, execution.protect, execution.gates) if _compares(config) else None
+
+
+def _compares(config: Config) -> bool:
+    """Return whether gates decide, so that what they depend on is compared."""
+    return config.execution.verify and bool(config.execution.gates)

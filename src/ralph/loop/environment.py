@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ralph.core.config import STORE_VARIABLE
 from ralph.core.environment import allowed_environment, matches_pattern, withheld_variables
 from ralph.core.store_url import get_password, is_postgres, strip_password
+from ralph.loop.git.worktrees import SESSION_ACTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_on
         "RALPH_RUN_ID": attempt.run_id,
         "RALPH_ATTEMPT": str(attempt.number),
         "RALPH_HAT": attempt.hat,
+        "GIT_REFLOG_ACTION": SESSION_ACTION,
     }
     if read_only:
         variables["RALPH_READ_ONLY"] = "1"

@@ -14,23 +14,38 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ralph.core.actor import Actor
-    from ralph.formats.planned import PlannedTask
+    from ralph.formats.planned import PlannedProject, PlannedTask
     from ralph.store import Store
 
 
 def import_tasks(store: Store, text: str, name: str, actor: Actor = PERSON) -> TaskImport:
-    """Add the new tasks of a file; only a person's file decides their status and which protected files they change."""
-    planned, unreadable = read_tasks(text, name)
+    """Add the new tasks of a task file."""
+    return import_planned(store, read_tasks(text, name), actor)
+
+
+def import_planned(store: Store, project: PlannedProject, actor: Actor = PERSON) -> TaskImport:
+    """Add new tasks and features; only a person's file decides their status and which protected files they change."""
+    planned = project.tasks
     ignored = [_status_problem(plan) for plan in planned if actor.is_agent and plan.status is not TaskStatus.PENDING]
     if actor.is_agent:
-        planned = tuple(replace(plan, status=TaskStatus.PENDING, allow=()) for plan in planned)
+        planned = tuple(replace(plan, status=TaskStatus.PENDING, reason="", allow=()) for plan in planned)
     with store.transaction():
+        features = _add_features(store, project)
         new, known, problems = _resolve(store, planned)
         new = [replace(task, written_by=actor.kind) for task in new]
         check_parents(store, actor, {task.parent_id for task in new} - {task.id for task in new})
         added = store.tasks.add_all(new)
-    found = sorted([*unreadable, *ignored, *problems], key=lambda one: one.line)
-    return TaskImport(added=tuple(added), known=known, unreadable=tuple(found))
+    found = sorted([*project.problems, *ignored, *problems], key=lambda one: one.line)
+    return TaskImport(added=tuple(added), known=known, features=features, unreadable=tuple(found))
+
+
+def _add_features(store: Store, project: PlannedProject) -> int:
+    """Add the features that do not exist yet, and return their number."""
+    known = {feature.name for feature in store.features.all()}
+    new = {feature.name: feature for feature in project.features if feature.name not in known}
+    for feature in new.values():
+        store.features.add(feature.name, spec=feature.spec, plan=feature.plan)
+    return len(new)
 
 
 def _status_problem(plan: PlannedTask) -> ReadProblem:
@@ -68,12 +83,13 @@ def _new_task(plan: PlannedTask, ids: Mapping[str, str], features: Mapping[str, 
         body=plan.body,
         # A task must not start before a dependency that cannot be found.
         status=TaskStatus.BLOCKED if missing and plan.status is TaskStatus.PENDING else plan.status,
-        reason=f"needs {', '.join(missing)}, which was not found" if missing else "",
+        reason=f"needs {', '.join(missing)}, which was not found" if missing else plan.reason,
         priority=plan.priority,
         parent_id=ids.get(plan.parent_key) if plan.parent_key else None,
         feature_id=features[plan.feature] if plan.feature else None,
         needs=tuple(ids[other] for other in plan.dependency_keys if other in ids),
         allow=plan.allow,
+        log=plan.log,
     )
 
 

@@ -61,7 +61,7 @@ class JournalService:
         sessions = self._sessions.search(query, limit)
         # Neither kind pushes out the other.
         most = max(limit - len(sessions), -(-limit // 2))
-        attempts = find_similar_attempts(self._store, RecallContext(title=query, at=now()), most, min_evidence=0.0)
+        attempts = find_similar_attempts(self._store, RecallContext(title=query, at=now()), most, minimum=0.0)
         entries = [JournalEntry(at=one.started_at, attempt=one) for one in attempts]
         entries += [JournalEntry(at=one.last_at, session=one) for one in sessions]
         return entries[:limit]

@@ -61,6 +61,7 @@ def prepare_attempt(
         stuck_state=plan.stuck_state,
         budget_tokens=config.prompt.budget_tokens,
         memories_tokens=config.memories.budget,
+        episodes_tokens=config.episodes.budget,
         with_skill=config.memories.enabled and config.memories.skill_injection,
         hat_instructions=hats.hat_instructions(plan.hat, plan.hats, config.hats),
         conflicts=conflicts,

@@ -100,6 +100,7 @@ def recalled_event(context: PromptContext, prompt: Prompt) -> ProgressEvent:
     return progress_event(
         "recalled",
         memories=[{"id": id, "title": titles[id]} for id in prompt.shown],
+        past_work=len(prompt.episodes),
         journal=len(context.journal),
         previous_attempts=len(context.reports),
         advice=len(context.interruptions),

@@ -1,8 +1,8 @@
 """Prompt of one attempt, built from its context.
 
 The stable part comes first, so that it can be cached by the model provider. Every
-section has a token budget; when the whole is too large, the journal is cut first and
-then the knowledge, but never the task, the latest failure or the instructions.
+section has a token budget; when the whole is too large, the journal is cut first, then
+past work and the knowledge, but never the task, the latest failure or the instructions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ralph.core.memory_types import LEARNING_CATEGORIES, SIGNAL_TYPES
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection
 from ralph.core.skill import PROMPT_SECTION
-from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, truncate
+from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, summarize_output, truncate
 from ralph.loop.stuck import EscalationStep, stuck_warning_lines
 from ralph.memory.recall.render import (
     close_fences,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 KNOWLEDGE_SECTION = "Project Knowledge"
 """Name of the section that shows memories."""
+PAST_WORK_SECTION = "From Past Work"
+"""Name of the section that shows episodes."""
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
@@ -38,6 +40,8 @@ SIMILAR_FAILURES_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
 """Token budget of the spec and of the plan, each."""
+MAX_FAILURE_CHARACTERS = 300
+"""Maximum length of what a failure of another task is told by, in characters."""
 PREREQUISITE_CHARACTERS = 300
 """Maximum length of the notes of a prerequisite, in characters."""
 
@@ -143,6 +147,7 @@ def build_prompt(
     stuck_state: StuckState,
     budget_tokens: int,
     memories_tokens: int = 0,
+    episodes_tokens: int = 0,
     with_skill: bool = False,
     hat_instructions: str = "",
     conflicts: Sequence[str] = (),
@@ -151,7 +156,8 @@ def build_prompt(
 ) -> Prompt:
     """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
-    `memories_tokens` is the project's budget for knowledge, if lower than the default; `with_skill` adds how to use
+    `memories_tokens` is the project's budget for knowledge, if lower than the default, and `episodes_tokens` that for
+    past work; `with_skill` adds how to use
     the memory from the command line; `conflicts` are files with merge conflicts; `models` are those the agent may ask
     for; `can_split` tells whether a stuck task may be split.
     """
@@ -174,15 +180,19 @@ def build_prompt(
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
     cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
     knowledge = _knowledge(context, cap, max(0, min(cap, left)))
-    journal = _journal(context, max(0, min(JOURNAL_TOKENS, left - knowledge.tokens)))
-    sections = (*fixed, *task, knowledge, journal, *tail)
+    past_work = _past_work(context, episodes_tokens, max(0, min(episodes_tokens, left - knowledge.tokens)))
+    left -= knowledge.tokens + sum(section.tokens for section in past_work)
+    journal = _journal(context, max(0, min(JOURNAL_TOKENS, left)))
+    sections = (*fixed, *task, knowledge, *past_work, journal, *tail)
     text = "\n".join(section.text for section in sections if section.text)
-    return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown)
+    quoted = tuple(id for section in past_work for id in section.shown)
+    return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown, episodes=quoted)
 
 
 def shown_memory_text(prompt: Prompt) -> str:
     """Return the memory text of a prompt; an agent that repeats it has learned nothing new."""
-    return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE_SECTION)
+    names = (KNOWLEDGE_SECTION, PAST_WORK_SECTION)
+    return "".join(section.text for section in prompt.sections if section.name in names)
 
 
 def _section(
@@ -238,10 +248,23 @@ def _feature(context: PromptContext) -> list[PromptSection]:
     return [_section("Feature", text, 2 * FEATURE_TOKENS, shown=(feature.id,), left_out=left_out)]
 
 
+def _subject(context: PromptContext) -> str:
+    return f"{context.task.title}\n{context.task.body}"
+
+
 def _knowledge(context: PromptContext, cap_tokens: int, budget_tokens: int) -> PromptSection:
-    text, shown, left_out = render_knowledge_section(context.memories, budget_tokens)
+    text, shown, left_out = render_knowledge_section(context.memories, budget_tokens, _subject(context))
     ids = (memory.id for memory in shown)
     return _section(KNOWLEDGE_SECTION, text, cap_tokens, shown=ids, left_out=(*left_out, *context.left_out))
+
+
+def _past_work(context: PromptContext, cap_tokens: int, budget_tokens: int) -> list[PromptSection]:
+    if not context.episodes:
+        return []
+    from ralph.memory.recall.past_work import render_past_work
+
+    text, shown, left_out = render_past_work(context.episodes, _subject(context), budget_tokens)
+    return [_section(PAST_WORK_SECTION, text, cap_tokens, shown=shown, left_out=left_out)]
 
 
 def _journal(context: PromptContext, budget_tokens: int) -> PromptSection:
@@ -273,7 +296,7 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
     lines = [
         f"### Iteration {entry.iteration} [{entry.outcome}]",
         f"- **Task**: {entry.task_id or 'none'}",
-        f"- **Model**: {escape_inline(entry.model or 'unknown')}",
+        f"- **Model**: {escape_inline(entry.model or (f'default of {entry.agent}' if entry.agent else 'unknown'))}",
         f"- **Duration**: {entry.seconds:.1f}s{cost}",
         f"- **Files**: {', '.join(escape_inline(path) for path in entry.files) or 'none'}",
         f"- **Notes**: {escape_untrusted(entry.notes) or 'no notes'}",
@@ -310,16 +333,18 @@ def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], c
 
 def _similar_failures(context: PromptContext) -> list[PromptSection]:
     """Return failures of similar tasks."""
-    if not context.similar_reports:
+    told = {item.memory.origin_task for item in context.memories}
+    reports = [report for report in context.similar_reports if report.task_id not in told]
+    if not reports:
         return []
     limit = SIMILAR_FAILURES_TOKENS * CHARACTERS_PER_TOKEN
     text = "### Failures of Other Tasks\n\nSimilar failures occurred in other tasks of this project.\n"
     shown = []
-    for report in context.similar_reports:
+    for report in reports:
         name = f"{report.task_id}, attempt {report.attempt_number}"
         block = (
             f"\n- **{name}** [{escape_inline(report.category)}], {report.created_at[:10]}:"
-            f" {truncate(one_line(escape_untrusted(report.why), 2000), 400)}\n"
+            f" {escape_inline(summarize_output(report.why, MAX_FAILURE_CHARACTERS))}\n"
         )
         if report.retry_suggestion:
             block += f"  Try instead: {truncate(one_line(escape_untrusted(report.retry_suggestion), 2000), 400)}\n"

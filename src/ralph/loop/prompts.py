@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ralph.core.config import Config
-    from ralph.core.records import Memory, Prompt
+    from ralph.core.records import Episode, Memory, Prompt
     from ralph.loop.prepare import PreparedAttempt
     from ralph.memory.queries import MemoryQueries
     from ralph.memory.recall.query import RecallContext
@@ -29,6 +29,8 @@ class Explanation:
     task_id: str
     score: float | None
     because: tuple[tuple[str, float], ...]
+    relevance: float | None
+    """Estimated probability that it is relevant."""
     rank: int | None
     """Its position in the ranking, from 1."""
     ranked: int
@@ -36,6 +38,21 @@ class Explanation:
     is_shown: bool
     reason: str
     """Why it is not shown; empty when it is."""
+
+
+@record
+class EpisodeExplanation:
+    """Why an episode is, or is not, quoted for a task. Fields are as in `Explanation`."""
+
+    episode: Episode
+    task_id: str
+    score: float | None
+    because: tuple[tuple[str, float], ...]
+    relevance: float | None
+    rank: int | None
+    ranked: int
+    is_shown: bool
+    reason: str
 
 
 class PromptService:
@@ -80,15 +97,15 @@ class PromptService:
         no_room = {
             left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
         }
-        ranked = {left.id: (left.score, left.because, left.place, left.why) for left in left_out}
+        ranked = {left.id: (left.score, left.because, left.relevance, left.place, left.why) for left in left_out}
         for one in shown:
             fits = one.memory.id in prepared.prompt.shown
             reason = "" if fits else no_room.get(one.memory.id, "no room left for it")
-            ranked[one.memory.id] = (one.score, one.because, one.place, reason)
+            ranked[one.memory.id] = (one.score, one.because, one.relevance, one.place, reason)
         explanations = []
         for memory in memories:
-            unranked = None, (), None, "" if memory.id in ranked else _why_unranked(memory, context)
-            score, because, place, reason = ranked.get(memory.id, unranked)
+            unranked = None, (), None, None, "" if memory.id in ranked else _why_unranked(memory, context)
+            score, because, relevance, place, reason = ranked.get(memory.id, unranked)
             reason = self._why_excluded(memory) or reason
             explanations.append(
                 Explanation(
@@ -96,6 +113,41 @@ class PromptService:
                     task_id=task_id,
                     score=score,
                     because=because,
+                    relevance=relevance,
+                    rank=place,
+                    ranked=len(ranked),
+                    is_shown=not reason,
+                    reason=reason,
+                )
+            )
+        return explanations
+
+    def explain_episodes(self, episodes: Sequence[Episode], task_id: str) -> list[EpisodeExplanation]:
+        """Return for each episode how it scores for a task, and why the next prompt does not quote it."""
+        from ralph.memory.recall.episodes import MAX_RECALLED, PASSAGE_CUT, exclusion_reason, rank_episodes, to_recalled
+
+        context = next_context(self._store, task_id)
+        prompt = self._prepare(task_id, run_id=running_id(self._store), iteration=1).prompt
+        no_room = {left.id: left.why for section in prompt.sections for left in section.left_out}
+        ranked = rank_episodes(self._store, context, by_meaning=self._config.memories.meaning)
+        minimum = PASSAGE_CUT.minimum_for(ranked)
+        places = {hit.row["id"]: place for place, hit in enumerate(ranked, 1)}
+        explanations = []
+        for episode in episodes:
+            place = places.get(episode.id)
+            hit = ranked[place - 1] if place else None
+            reason = "" if hit else _why_episode_unranked(episode, context)
+            if hit and episode.id not in prompt.episodes:
+                top = f"not among the {MAX_RECALLED} best that have enough in common with the task"
+                reason = exclusion_reason(hit, context, minimum) or no_room.get(episode.id, top)
+            reason = self._why_no_past_work() or reason
+            explanations.append(
+                EpisodeExplanation(
+                    episode=episode,
+                    task_id=task_id,
+                    score=hit.score if hit else None,
+                    because=to_recalled(hit).because if hit else (),
+                    relevance=hit.relevance if hit else None,
                     rank=place,
                     ranked=len(ranked),
                     is_shown=not reason,
@@ -130,27 +182,49 @@ class PromptService:
 
     def _why_excluded(self, memory: Memory) -> str:
         """Return why no prompt at all shows a memory; empty when one might."""
-        settings, only = self._config.memories, self._config.memories.filter
+        only = self._config.memories.filter
         if memory.state is not MemoryState.ACTIVE:
             return f"is {memory.state}: {memory.state_reason}".rstrip(": ")
         if not self._config.injects_memories:
-            setting = f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
-            return f"the settings put no memories into prompts ({setting})"
+            return f"the settings put no memories into prompts ({self._no_memories_setting()})"
         if only.types and memory.kind not in only.types:
             return f"the settings allow only some types (memories.filter.types = {', '.join(only.types)})"
         if only.recent and days_between(memory.created_at, now()) > only.recent:
             return f"the settings allow only recent ones (memories.filter.recent = {only.recent})"
         return ""
 
+    def _why_no_past_work(self) -> str:
+        """Return why no prompt at all quotes episodes; empty when one might."""
+        if self._config.injects_episodes:
+            return ""
+        setting = "episodes.budget = 0" if self._config.injects_memories else self._no_memories_setting()
+        return f"the settings put no past work into prompts ({setting})"
+
+    def _no_memories_setting(self) -> str:
+        settings = self._config.memories
+        return f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
+
 
 def _why_unranked(memory: Memory, context: RecallContext) -> str:
     """Return why a memory is not in the ranking for a context."""
-    from ralph.core.tokenize import tokenize, tokenize_path
     from ralph.memory.recall.candidates import MAX_CANDIDATES
+
+    text = "\n".join((memory.title, memory.content, *memory.tags))
+    return _why_not_found(text, memory.files, context, MAX_CANDIDATES)
+
+
+def _why_episode_unranked(episode: Episode, context: RecallContext) -> str:
+    """Return why an episode is not in the ranking for a context."""
+    from ralph.memory.recall.episodes import MAX_CANDIDATES
+
+    return _why_not_found(episode.text, episode.files, context, MAX_CANDIDATES)
+
+
+def _why_not_found(text: str, files: Sequence[str], context: RecallContext, most: int) -> str:
+    from ralph.core.tokenize import tokenize, tokenize_path
     from ralph.memory.recall.query import build_query
 
-    held = {*tokenize("\n".join((memory.title, memory.content, *memory.tags)))}
-    held |= {word for path in memory.files for word in tokenize_path(path)}
+    held = {*tokenize(text), *(word for path in files for word in tokenize_path(path))}
     if held.isdisjoint(build_query(context).words):
         return "has no distinctive word in common with the task"
-    return f"not among the {MAX_CANDIDATES} that have the most words in common with the task"
+    return f"not among the {most} that have the most words in common with the task"

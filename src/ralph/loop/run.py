@@ -185,6 +185,7 @@ class Loop:
     def _end(self, context: RunContext, ending: RunEnding) -> None:
         seconds = context.budget.seconds
         context.with_retries(lambda: self._store.runs.end(context.run_id, ending, seconds), is_settling=True)
+        self._store.episodes.trim(self._config.episodes.max_bytes)
         self._try_learn(context)
 
     def _run_workers(self, context: RunContext) -> RunEnding:

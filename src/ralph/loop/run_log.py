@@ -16,8 +16,10 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 
-from ralph.core.errors import RalphError
+from ralph.core.errors import NotFoundError, RalphError
+from ralph.core.records import EpisodeKind
 from ralph.loop.options import stored_worker
 from ralph.loop.progress import ProgressEvent, progress_event
 from ralph.loop.workers import dead_workers, is_worker_alive
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Attempt, Run
     from ralph.store import Store
+    from ralph.store.episodes import EpisodeFilter
 
 LIVE_FOLDER = ".ralph/ralph.db-live"
 """Folder of the logs, with a prefix that git ignores in a project."""
@@ -181,6 +184,47 @@ def follow_events(
         if time.monotonic() - looked > LIVENESS_CHECK_SECONDS:
             looked = time.monotonic()
             is_over = not is_alive()  # read once more, for final events
+
+
+# --- erasing ---------------------------------------------------------------------------------
+
+
+def erase_logs(root: Path | str, store: Store, filter: EpisodeFilter, *, dry_run: bool = False) -> tuple[int, str]:
+    """Delete the logs of runs whose output may hold what a filter of episodes matches.
+
+    Return their number, and which of them are still being written, in a sentence for people.
+    """
+    if filter.kinds and EpisodeKind.ATTEMPT not in filter.kinds:
+        return 0, ""
+    run_id = filter.within.partition("/")[0]
+    found = [one for one in logged_runs(root) if run_id in ("", one) and _may_hold(root, one, filter)]
+    kept = [one for one in found if not dry_run and not _delete_log(root, store, one)]
+    if not kept:
+        return len(found), ""
+    place = f"The log of {' and '.join(kept)} in {LIVE_FOLDER}"
+    return len(found), f"{place} still holds it, because the run goes on. Repeat this command when it has ended."
+
+
+def _delete_log(root: Path | str, store: Store, run_id: str) -> bool:
+    """Delete the log of a run unless it is being written; return whether it is gone."""
+    try:
+        if is_running_here(store.runs.get(run_id)):
+            return False
+    except NotFoundError:
+        pass  # It belongs to another database.
+    with suppress(OSError):
+        os.unlink(log_path(root, run_id))  # noqa: PTH108
+    return run_id not in logged_runs(root)
+
+
+def _may_hold(root: Path | str, run_id: str, filter: EpisodeFilter) -> bool:
+    events, position = read_events(root, run_id)
+    output, first = "", events[0].at if events else ""
+    while events:
+        output += "".join(str(one.details.get("text")) for one in events if one.what == "output")
+        events, position = read_events(root, run_id, position)
+    is_old_enough = not filter.before or (first and first < filter.before)
+    return bool(is_old_enough) and filter.matching.lower() in output.lower()
 
 
 # --- watching --------------------------------------------------------------------------------

@@ -50,11 +50,13 @@ class RunUpdate:
 class RunService:
     """The runs of one opened project."""
 
-    def __init__(self, store: Store, config: Config, root: str, actor: Actor) -> None:
+    def __init__(self, store: Store, config: Config, root: str, actor: Actor, worktree: str = "") -> None:
+        """`worktree` is the directory the project is used from, if that is not its own."""
         self._store = store
         self._config = config
         self._root = root
         self._actor = actor
+        self._worktree = worktree or root
 
     @cached_property
     def _stats(self) -> Stats:
@@ -85,6 +87,7 @@ class RunService:
         from ralph.loop.workers import worker_name
 
         self._actor.require("run.start")
+        self._require_main_worktree()
         self._require_trust()
         options = options or RunOptions()
         if options.only:
@@ -116,6 +119,18 @@ class RunService:
                 resumed_run=resumed,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
+
+    def _require_main_worktree(self) -> None:
+        """Raise `UsageError` rather than let an agent change files in another worktree than a person expects."""
+        if self._worktree != self._root:
+            from shlex import quote
+
+            raise UsageError(
+                f"Nothing was run: {self._worktree} uses the project of the main worktree, and runs work there."
+                f" Run it there with: ralph -C {quote(self._root)} run."
+                " Or set up a project of its own here with: ralph init --separate",
+                code="linked-worktree",
+            )
 
     def _require_trust(self) -> None:
         """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""

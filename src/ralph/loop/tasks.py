@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ralph.core.config import Config
     from ralph.core.paging import Page
     from ralph.core.records import Attempt, Feature, HeldChange, Task, TaskLogEntry, TaskMetrics
-    from ralph.formats.planned import TaskImport
+    from ralph.formats.planned import PlannedProject, TaskImport
     from ralph.store import Store
 
 SHOWN_ATTEMPTS = 20
@@ -296,6 +296,13 @@ class TaskService:
 
         self._actor.require("task.import")
         return import_tasks(self._store, text, name, self._actor)
+
+    def import_planned(self, project: PlannedProject) -> TaskImport:
+        """Add the tasks and features that a reader found; those that already exist stay as they are."""
+        from ralph.loop.import_tasks import import_planned
+
+        self._actor.require("task.import")
+        return import_planned(self._store, project, self._actor)
 
     def report_failure(
         self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""

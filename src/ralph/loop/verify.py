@@ -18,11 +18,12 @@ from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
 from ralph.loop.environment import gate_environment, session_variables
 from ralph.loop.gates import run_gates
-from ralph.loop.git.checkouts import changed_files, editable_install_paths
+from ralph.loop.git.checkouts import changed_files, editable_install_paths, untracked_files
 from ralph.loop.git.commits import MergeRefusedError
 from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.git.repository import StopRequestedError
 from ralph.loop.hats import MoveKind
+from ralph.loop.integrity.protected import changes_what_runs
 from ralph.loop.integrity.work import WorkIntegrity
 from ralph.loop.limits import NO_LIMIT
 from ralph.loop.outcome import MergeProblem
@@ -128,7 +129,13 @@ class WorkVerifier:
     def _run_checked(self, work: JudgedWork) -> VerificationResult:
         """Run the gates, and compare what they depend on with the base if they pass."""
         integrity = self._integrity(work)
-        verdict = _without_changed_files(self._run_gates(work), work)
+        reuse = self._config.execution.reuse
+        planted = untracked_files(work.directory, work.commit, reuse) if work.commit else []
+        verdict = self._run_gates(work)
+        if work.commit and not planted:
+            later = untracked_files(work.directory, work.commit, reuse)
+            planted = [path for path in later if changes_what_runs(path, self._config.execution.protect)]
+        verdict = _without_changed_files(verdict, work, planted)
         return integrity.judge(verdict) if integrity and verdict.passed else verdict
 
     def _integrity(self, work: JudgedWork) -> WorkIntegrity | None:
@@ -161,6 +168,8 @@ class WorkVerifier:
                 lambda command, result: self._emit(progress.gate_event(command, result)),
             )
         self._report_changes(changes)
+        if self.worktree and (moved := self._branches.undo_base_move(self.worktree)):
+            self._emit(progress_event("warning", message=moved))
         for gate in verdict.gates:
             if not gate.passed:
                 self._context.warn_missing_variables(f"{gate.command}\n{gate.output}", environment, self._emit)
@@ -290,9 +299,10 @@ class WorkVerifier:
         )
 
 
-def _without_changed_files(verdict: VerificationResult, work: JudgedWork) -> VerificationResult:
-    """Let the last gate fail if the checkout is no longer what will be merged."""
-    changed = changed_files(work.directory, work.commit) if work.commit and verdict.gates and verdict.passed else []
+def _without_changed_files(verdict: VerificationResult, work: JudgedWork, planted: Sequence[str]) -> VerificationResult:
+    """Let the last gate fail if the checkout is no longer what will be merged; `planted` are files it must not have."""
+    is_judged = bool(work.commit and verdict.gates and verdict.passed)
+    changed = [*planted, *changed_files(work.directory, work.commit)] if is_judged else []
     if not changed:
         return verdict
     detail = (

@@ -49,7 +49,7 @@ class MemoryFiles:
         try:
             self._sync(only_edits)
         except StoreNotWritableError as error:  # reading still works, and the files are written later
-            self._add_problem(str(error))
+            self._add_problems(str(error))
 
     def _sync(self, only_edits: bool) -> None:
         if self._config.memories.shared:
@@ -67,8 +67,7 @@ class MemoryFiles:
     def _record(self, outcome: SyncResult) -> None:
         self.problems = [problem for problem in self.problems if problem != self._held_problem]
         self._held_problem = outcome.problems[-1] if outcome.held_count else ""
-        for problem in outcome.problems:
-            self._add_problem(problem)
+        self._add_problems(*outcome.problems)
         self.is_unwritten = outcome.has_unwritten
 
     def held(self) -> list[tuple[str, str]]:
@@ -89,9 +88,8 @@ class MemoryFiles:
         self._record(outcome)
         return outcome
 
-    def _add_problem(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
+    def _add_problems(self, *problems: str) -> None:
+        self.problems = list(dict.fromkeys((*self.problems, *problems)))
 
     def check(self) -> None:
         """Update `problems` to what is wrong with the files now, whoever synced them last."""
@@ -116,10 +114,11 @@ class MemoryFiles:
         from pathlib import Path
 
         from ralph.core.files import write_atomically
+        from ralph.core.memory_files import memories_path
         from ralph.core.trust_record import are_files_trusted
         from ralph.formats.memories_md import MEMORIES_TEMPLATE
         from ralph.formats.sync import untrusted_problem
-        from ralph.formats.sync.disk import UnusableFileError, check_inside_project, memories_path, read_bytes
+        from ralph.formats.sync.disk import UnusableFileError, check_inside_project, read_bytes
         from ralph.formats.sync.location import working_copy_id
         from ralph.store.sync_state import SyncState
 

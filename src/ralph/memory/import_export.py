@@ -1,23 +1,29 @@
-"""Import and export of memories, in every format.
+"""Import and export of memories, in every format; tasks and features are imported too.
 
-Importing the same file twice changes nothing the second time. What an agent imports is quarantined until a person
-reviews it.
+`ImportExport.import_path` is the way in for every file: it detects the format, imports what it finds and returns what
+came in and what did not, by line and with the reason. Importing the same file twice changes nothing the second time.
+What an agent imports is quarantined until a person reviews it.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.files import write_atomically
 from ralph.core.records import Memory, MemoryEvent, MemoryState, now, record, replace
 from ralph.core.text import one_line
 from ralph.formats.bundle import write_bundle
+from ralph.formats.databases import detect_database, is_sqlite, open_foreign
 from ralph.formats.detection import FileSample
-from ralph.formats.planned import ReadProblem
+from ralph.formats.loop_state import find_state_problems
+from ralph.formats.planned import PassageImport, ReadProblem
 from ralph.formats.registry import FORMATS, UNKNOWN_FORMAT, detect_format, export_formats, import_formats
 from ralph.formats.sources import BACKUP_EXTENSION, find_sources
+from ralph.formats.task_files import read_tasks
+from ralph.formats.transcripts import READERS
+from ralph.formats.transcripts.named import MAX_START_BYTES, recognize
 from ralph.store.external import open_copy
 from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
 
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.core.actor import Actor
-    from ralph.formats.planned import TaskImport
+    from ralph.formats.planned import PlannedPassage, PlannedProject, TaskImport
     from ralph.formats.registry import FileFormat
     from ralph.formats.sources import SourceFile
     from ralph.memory.learning_service import LearningService
@@ -39,8 +45,6 @@ STORE = "store"
 """Format reported for memories that are read from another database."""
 BULK = 50
 """Number of new memories from which an import makes a backup first."""
-SQLITE = b"SQLite format 3\0"
-"""First bytes of a SQLite file."""
 
 
 @record
@@ -62,11 +66,30 @@ class ImportResult:
     """Number of new ones that wait for review, because an agent imported them."""
     problems: tuple[ReadProblem, ...] = ()
     tasks: int = 0
-    """Number of tasks added from a task file."""
+    """Number of tasks added."""
+    features: int = 0
+    """Number of features added."""
+    episodes: int = 0
+    """Number of passages of sessions added."""
     staged: int = 0
     """Number of learnings staged from the state of a loop."""
     change_id: str = ""
     note: str = ""
+
+    @property
+    def rejected(self) -> int:
+        """Number of entries that were not imported; `problems` names each of them."""
+        return sum(not problem.was_read for problem in self.problems)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything in the file could be read, even if all of it was known."""
+        memories = self.new or self.merged or self.revived or self.known or self.again or self.refused
+        return bool(memories or self.tasks or self.features or self.episodes or self.staged) or not self.problems
+
+
+class _DryRunEnd(Exception):
+    """Ends the transaction of a dry run without committing it."""
 
 
 @record
@@ -90,7 +113,8 @@ class ImportExport:
         learnings: LearningService,
         actor: Actor,
         *,
-        import_tasks: Callable[[str, str], TaskImport],
+        import_tasks: Callable[[PlannedProject], TaskImport],
+        import_passages: Callable[[Sequence[PlannedPassage]], PassageImport],
         open_project: Callable[[Path], Store | None],
     ) -> None:
         """`open_project` opens the store of a project directory, and returns None for any other directory."""
@@ -100,39 +124,50 @@ class ImportExport:
         self._learnings = learnings
         self._actor = actor
         self._import_tasks = import_tasks
+        self._import_passages = import_passages
         self._open_project = open_project
         self._change_id = ""
         self._has_backup = False
+        self._is_dry_run = False
 
     @contextmanager
-    def together(self) -> Iterator[str]:
-        """Make all imports inside the block one change, and yield its id."""
+    def together(self, *, dry_run: bool = False) -> Iterator[str]:
+        """Make all imports inside the block one change, and yield its id; a dry run is taken back at the end."""
         self._change_id = change_id()
+        self._is_dry_run = dry_run
         try:
-            yield self._change_id
+            with suppress(_DryRunEnd), self._store.transaction() if dry_run else nullcontext():
+                yield self._change_id
+                if dry_run:
+                    raise _DryRunEnd
         finally:
             self._change_id = ""
-            self._has_backup = False
+            self._has_backup = self._is_dry_run = False
 
     def import_text(
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> ImportResult:
         """Import the text of a file, whatever it contains: memories, learnings, tasks, or the state of a loop."""
         self._actor.require("memory.import")
+        if not format and (agent := recognize(name, text[:MAX_START_BYTES] or " ")):
+            return _transcript(name, agent)
         found = _import_format(format) if format else detect_format(text, name)
         if found is None:
             why = f"No memories found in {name}." if text.strip("\ufeff \t\r\n") else f"{name} is empty."
             return ImportResult(name=name, format=UNKNOWN_FORMAT, problems=(ReadProblem(line=1, why=why),))
-        if found.content == "tasks":
-            tasks = self._import_tasks(text, name)
-            return ImportResult(
-                name=name, format=found.name, tasks=len(tasks.added), known=tasks.known, problems=tasks.unreadable
-            )
+        if found.is_database:
+            raise UsageError(f"The {found.name} format is a database. Pass the path of its file.")
+        if found.content in ("project", "tasks"):
+            planned = found.read_project(text, now()) if found.content == "project" else read_tasks(text, name)
+            return self._import_project(planned, name, found.name, stage=stage)
         if found.content == "loop-state":
             counts = self._learnings.extract_state(text, name)
             note = "staged; review them with: ralph learn review"
             staged = counts.extracted - counts.merged
-            return ImportResult(name=name, format=found.name, staged=staged, merged=counts.merged, note=note)
+            problems = find_state_problems(text)
+            return ImportResult(
+                name=name, format=found.name, staged=staged, merged=counts.merged, note=note, problems=problems
+            )
         if found.is_streamed:
             lines = text.split("\n")
             return self._import_lines(found, lambda: lines, name, stage=stage, force=force)
@@ -142,11 +177,28 @@ class ImportExport:
     def import_path(
         self, path: Path, *, stage: bool = False, force: bool = False, format: str | None = None
     ) -> list[ImportResult]:
-        """Import a file, or every file of a directory that can be imported."""
+        """Import a file, or every file of a directory that can be imported: memories, tasks and features.
+
+        In a directory, a file that cannot be read is a problem of its result, and the others are imported.
+        """
         self._actor.require("memory.import")
-        return [self._import_source(source, stage, force, format) for source in find_sources(path)]
+        sources = find_sources(path)
+        if not path.is_dir():
+            return [self._import_source(source, stage, force, format) for source in sources]
+        return [self._import_or_name(source, stage, force, format) for source in sources]
+
+    def _import_or_name(self, source: SourceFile, stage: bool, force: bool, format: str | None) -> ImportResult:
+        try:
+            return self._import_source(source, stage, force, format)
+        except UsageError as error:
+            problem = ReadProblem(line=1, why=str(error))
+            return ImportResult(name=source.name, format=format or UNKNOWN_FORMAT, problems=(problem,))
 
     def _import_source(self, source: SourceFile, stage: bool, force: bool, format: str | None) -> ImportResult:
+        if not format and (agent := recognize(str(source.path))):
+            return _transcript(source.name, agent)
+        if is_sqlite(source.path):
+            return self._import_database(source, format, stage=stage)
         if streamed := _streamed_format(source, format):
             return self._import_lines(streamed, source.lines, source.name, stage=stage, force=force)
         text = source.text()
@@ -157,10 +209,39 @@ class ImportExport:
             return replace(result, note=note)
         return self.import_text(text, source.name, stage=stage, force=force, format=found.name if found else None)
 
+    def _import_database(self, source: SourceFile, format: str | None, *, stage: bool) -> ImportResult:
+        """Import the database of another program, which is only read."""
+        with open_foreign(source.path) as database:
+            found = _import_format(format) if format else detect_database(database)
+            if found is None or not found.is_database:
+                why = f"{source.name} is a SQLite database without the tables of a supported program."
+                hint = f" For the database of another Ralph project: ralph memory merge {source.path}"
+                problem = ReadProblem(line=1, why=why + hint)
+                return ImportResult(name=source.name, format=UNKNOWN_FORMAT, problems=(problem,))
+            project = found.read_project(database, now())
+        return self._import_project(project, source.name, found.name, stage=stage)
+
+    def _import_project(self, project: PlannedProject, name: str, form: str, *, stage: bool = False) -> ImportResult:
+        """Import tasks, features, memories and passages of sessions that belong together."""
+        passages = self._import_passages(project.passages) if project.passages else PassageImport()
+        tasks = self._import_tasks(project)
+        result = ImportResult(name=name, format=form)
+        if project.memories:
+            result = self.import_memories(project.memories, name, form, stage=stage)
+        return replace(
+            result,
+            tasks=len(tasks.added),
+            features=tasks.features,
+            episodes=passages.added,
+            known=result.known + tasks.known + passages.known,
+            problems=tasks.unreadable,
+            note="; ".join(filter(None, (project.note, passages.note))),
+        )
+
     def merge(self, path: Path) -> list[ImportResult]:
         """Import all memories of another project, or of anything else that can be imported."""
         self._actor.require("memory.merge")
-        if is_store(path):
+        if is_store(path) and not _is_foreign(path):
             with open_copy(path) as other:
                 return [self.import_memories(other.memories.history.all_with_history(), str(path), STORE)]
         other_project = self._open_project(path)
@@ -202,6 +283,7 @@ class ImportExport:
             if (
                 number == 0
                 and not self._has_backup
+                and not self._is_dry_run
                 and not self._actor.is_agent  # its imports change nothing that is known, and backups replace others
                 and self._memories.index.count_unknown([one for one, _ in incoming]) > BULK
             ):
@@ -210,7 +292,7 @@ class ImportExport:
             for one in self._memories.import_memories(incoming, change):
                 counts[one.what] += 1
                 quarantined += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
-        if counts["added"] > IMPORT_BATCH:
+        if counts["added"] > IMPORT_BATCH and not self._is_dry_run:
             self._store.database.words.optimize(is_full=True)
         return ImportResult(
             name=name,
@@ -295,6 +377,12 @@ def save_with_backup(format: FileFormat, path: Path, text: str) -> None:
     write_atomically(path.resolve(), text.encode())
 
 
+def _transcript(name: str, agent: str) -> ImportResult:
+    """Return the result for a transcript: chat becomes episodes, never memories."""
+    why = f"{name} is a transcript of {READERS[agent].title}. To import it as past work: ralph import {name}"
+    return ImportResult(name=name, format=UNKNOWN_FORMAT, problems=(ReadProblem(line=1, why=why),))
+
+
 def _writable_format(name: str) -> FileFormat:
     if name not in export_formats():
         raise UsageError(f"Unknown export format: {name!r}. Use one of {', '.join(export_formats())}.")
@@ -324,11 +412,16 @@ def is_store(path: Path) -> bool:
     """Return whether a path is a database file, or a directory that contains one."""
     if path.is_dir():
         return any((path / name).is_file() for name in ("ralph.db", ".ralph/ralph.db"))
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE)) == SQLITE
-    except OSError:
+    return is_sqlite(path)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether a path is the database of another program that can be imported."""
+    if not is_sqlite(path):
         return False
+    with suppress(UsageError), open_foreign(path) as database:
+        return detect_database(database) is not None
+    return False
 
 
 def _batches(

@@ -34,8 +34,6 @@ SHOWN_ATTEMPTS = 20
 MAX_USES = 200
 """Number of the latest uses that the confidence over time is computed from."""
 MAX_FACET_TAGS = 30
-MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
-"""Score components that show a memory is about the query; a search drops memories with none of them."""
 
 
 @record
@@ -156,11 +154,20 @@ class MemoryQueries:
         if not query and not task_id:
             page = Page(limit=min(limit, MAX_PAGE_ITEMS)) if limit else None
             return [RecalledMemory(memory=one, score=0.0) for one in self.list(filter, page)]
-        recalled = self.recall(self._context_of(query, task_id), sys.maxsize, filter)
-        found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
+        found = self._matching(self._context_of(query, task_id), filter)[:limit]
         if query and len(found) < limit:
             found += islice(self._containing(query, filter, {one.memory.id for one in found}), limit - len(found))
         return found
+
+    def _matching(self, context: RecallContext, filter: MemoryFilter) -> list[RecalledMemory]:
+        """Return memories that match by themselves, not only through others; by telling words if any has one."""
+        from ralph.memory.recall.candidates import rank_memories, to_recalled
+
+        at = context.at or now()
+        ranked = rank_memories(self._store, replace(context, at=at), filter, by_meaning=self._config.memories.meaning)
+        matching = [hit for hit in ranked if hit.is_match]
+        related = [hit for hit in matching if hit.is_related]
+        return [one for one in map(to_recalled, related or matching) if _is_confident(one.memory, filter, at)]
 
     def _containing(self, query: str, filter: MemoryFilter, seen: Collection[str]) -> Iterator[RecalledMemory]:
         at = now()
@@ -189,19 +196,35 @@ class MemoryQueries:
         return list(islice((one for one in ordered if _is_confident(one.memory, filter, at)), limit))
 
     def recall_within(
-        self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, limit: int = 0
+        self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, limit: int = 0, *, strict: bool = False
     ) -> list[Memory]:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
-        Uses full-text search only: this runs before every prompt, and an embedding model takes long to load.
+        With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session. Uses
+        full-text search only, unless the settings say otherwise: this runs before every prompt, and an embedding model
+        takes long to load.
         """
         from ralph.memory.recall.candidates import recall_memories
-        from ralph.memory.recall.prime import render_primer
-        from ralph.memory.recall.select import MAX_SHOWN
+        from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT
 
         filter = self._with_settings(filter)
+        cut = SESSION_CUT if strict else PROMPT_CUT
+        settings = self._config.memories
+        shown = recall_memories(
+            self._store,
+            context,
+            filter,
+            limit or MAX_SHOWN,
+            tags=filter.tags,
+            cut=cut,
+            by_meaning=settings.meaning and settings.meaning_in_hooks,
+        ).shown
+        if not shown:
+            return []  # Most prompts end here, without loading what renders memories.
+        from ralph.memory.recall.prime import render_primer
+
         chosen: list[Memory] = []
-        for one in recall_memories(self._store, context, filter, limit or MAX_SHOWN, tags=filter.tags).shown:
+        for one in shown:
             if not budget_tokens or count_tokens(render_primer([*chosen, one.memory])) <= budget_tokens:
                 chosen.append(one.memory)
         return chosen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ralph.core.errors import RalphError, StoreError
 from ralph.core.store_url import file_path, is_postgres
-from ralph.store.database import HELD_MARK, ProjectScope
+from ralph.store.database import ProjectScope, split_files_mark
 from ralph.store.projects import ProjectStore
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ralph.store.attempts import AttemptStore
     from ralph.store.database import ChangeWatch, Database
+    from ralph.store.episodes import EpisodeStore
     from ralph.store.failures import FailureStore
     from ralph.store.features import FeatureStore
     from ralph.store.held_changes import HeldChangeStore
@@ -115,6 +116,13 @@ class Store:
 
         return MemoryStore(self.scope)
 
+    @property
+    def episodes(self) -> EpisodeStore:
+        """Passages of past sessions, attempts and commits."""
+        from ralph.store.episodes import EpisodeStore
+
+        return EpisodeStore(self.scope)
+
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block in one transaction: everything is committed, or nothing."""
         return self.scope.transaction()
@@ -139,12 +147,15 @@ class Store:
         """Whether several working copies may use this store, each of which syncs its files separately."""
         return self.is_shared or self.is_external
 
-    def held_entry_count(self, place: str) -> int:
-        """Return how many entries the last sync held, because the files of a working copy went back in time."""
+    def last_file_sync(self, place: str) -> tuple[str, str, int]:
+        """Return fingerprint and layout of the memory files of a working copy at the last sync, and its held entries.
+
+        An entry is held if its file went back in time.
+        """
         rows = self.scope.query(
             "SELECT files_mark FROM synced_places WHERE project_id = :project_id AND place = :place", place=place
         )
-        return int(str(rows[0]["files_mark"]).partition(HELD_MARK)[2] or 0) if rows else 0
+        return split_files_mark(rows[0]["files_mark"]) if rows else ("", "", 0)
 
     def watch(self, *topics: str) -> ChangeWatch:
         """Return a watch for changes to `tasks`, `memory_events` or `run_events` of this project."""

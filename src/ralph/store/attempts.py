@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ralph.core.errors import ClaimLostError, NotFoundError, StoreError
 from ralph.core.records import (
+    EPISODE_PREFIX,
     Attempt,
     AttemptOutcome,
     Difficulty,
@@ -154,6 +155,7 @@ class AttemptStore:
         `is_retry` marks a retry of a call whose response was lost: if the first call succeeded, nothing is stored
         twice.
         """
+        from ralph.store.episodes import EpisodeStore
         from ralph.store.held_changes import HeldChangeStore
         from ralph.store.memories import ChangeInfo, MemoryStore
 
@@ -184,6 +186,8 @@ class AttemptStore:
                     tasks.split(task_id, capture.subtasks)
             change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
+            if capture.episodes:
+                EpisodeStore(self._scope).add(capture.episodes)
             if has_claim and capture.affects_credit:
                 self._credit_memories(attempt, memories)
             self._events.publish_attempt("attempt_ended", attempt)
@@ -191,8 +195,15 @@ class AttemptStore:
             raise lost
         return learned
 
+    def agent_sessions(self) -> set[str]:
+        """Return the ids that agents gave to the sessions of attempts."""
+        rows = self._scope.query(
+            "SELECT DISTINCT agent_session FROM attempts WHERE project_id = :project_id AND agent_session <> ''"
+        )
+        return {row["agent_session"] for row in rows}
+
     def _credit_memories(self, attempt: Attempt, memories: MemoryStore) -> None:
-        """Credit an outcome once to each memory shown in this attempt or to the hats that handed over to it."""
+        """Credit an outcome once to all that was shown in this attempt, or to the hats that handed over to it."""
         if attempt.outcome is AttemptOutcome.INTERRUPTED or (
             attempt.outcome is AttemptOutcome.DONE and attempt.handed_to
         ):
@@ -213,6 +224,10 @@ class AttemptStore:
         if shown:
             won, usual = attempt.outcome is AttemptOutcome.DONE, StatsStore(self._scope).usual_success_rate(attempt)
             memories.credit_outcome(tuple(shown), attempt.ended_at or now(), won=won, usual_rate=usual)
+            if episodes := [id for id in shown if id.startswith(EPISODE_PREFIX)]:
+                from ralph.store.episodes import EpisodeStore
+
+                EpisodeStore(self._scope).credit_outcome(episodes, won=won)
 
     def _stored_outcome(self, attempt: Attempt) -> AttemptOutcome | None:
         """Return the outcome this attempt was settled with before, which differs if its claim was lost."""

@@ -79,6 +79,9 @@ if TYPE_CHECKING:
         def single_statement(self) -> AbstractContextManager[None]:
             """Run a single statement, concurrently with other writers if the database supports it."""
 
+        def erase_deleted(self) -> str:
+            """Erase what was deleted from the disk; return where it remains, in a sentence for people."""
+
         def announce(self, project_id: str, topic: str) -> None:
             """Notify watches of this topic when the transaction commits."""
 
@@ -98,7 +101,7 @@ if TYPE_CHECKING:
             """Close the connection."""
 
     class WordIndex(Protocol):
-        """Word index of a database, over memories, journal entries and failure reports."""
+        """Word index of a database, over memories, journal entries, failure reports and episodes."""
 
         def search(
             self,
@@ -112,7 +115,7 @@ if TYPE_CHECKING:
         ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
-            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`, and only
+            `index` is one of `store.index.INDEXES`; `where` filters its table, which has the alias `r`, and only
             rows with a `seq` below `below` are read. Each row includes the words it is indexed under.
             """
 
@@ -131,8 +134,8 @@ if TYPE_CHECKING:
         def rebuild(self) -> None:
             """Rebuild the full-text indexes after `clear`."""
 
-        def set_bulk_mode(self, is_bulk: bool) -> None:
-            """Suspend maintenance of the memory index during a bulk insert (`is_bulk`), or resume it."""
+        def set_bulk_mode(self, index: str, is_bulk: bool) -> None:
+            """Suspend maintenance of an index during a bulk insert (`is_bulk`), or resume it."""
 
         def optimize(self, *, is_full: bool = False) -> None:
             """Run a bounded amount of index maintenance, or all of it if `is_full` is true."""
@@ -158,21 +161,30 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 HELD_MARK = " held="
 """Separates the hash of all memory files from the number of held entries, in `synced_places`."""
+LAYOUT_MARK = " layout="
+"""Separates the hash of all memory files from where their sections are, likewise."""
 MEMORY_FEED = "memory_events"
 """Event table for changes to memories."""
 RUN_FEED = "run_events"
 """Event table for runs and tasks."""
 _FEEDS = (MEMORY_FEED, RUN_FEED)
-CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
-TABLE_SINCE = {"sessions": 6}
+CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions", "episodes")
+TABLE_SINCE = {"sessions": 6, "episodes": 10}
 """Schema version that introduced a table, if it is not the first."""
+
+
+def split_files_mark(stored: str) -> tuple[str, str, int]:
+    """Return the hash of all memory files, their layout, and the number of held entries."""
+    mark, _, held = stored.partition(HELD_MARK)
+    mark, _, layout = mark.partition(LAYOUT_MARK)
+    return mark, layout, int(held or 0)
 
 
 _NOT_HASHED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until", "seen", "stale"))

@@ -24,12 +24,16 @@ class HeldChangeStore:
         self._scope.insert("held_changes", **to_columns(change))
 
     def waiting(self, task_id: str) -> HeldChange | None:
-        """Return the change that a task waits with: nobody approved it, and no reset or attempt came after it."""
+        """Return the change that a task waits with: nobody approved it, and no reset or attempt came after it.
+
+        One without a reason only tells later runs what unfinished work changed.
+        """
         rows = self._scope.query(
             """
             SELECT h.* FROM held_changes AS h JOIN tasks AS t ON t.project_id = h.project_id AND t.id = h.task_id
             JOIN attempts AS a ON a.project_id = h.project_id AND a.run_id = h.run_id AND a.iteration = h.iteration
             WHERE h.project_id = :project_id AND h.task_id = :id AND h.approved_at IS NULL AND t.status <> 'done'
+                AND h.reason <> ''
                 AND a.task_id = h.task_id AND a.number > t.reset_after AND a.number = (
                     SELECT MAX(b.number) FROM attempts AS b WHERE b.project_id = :project_id AND b.task_id = :id
                 )

@@ -1,4 +1,4 @@
-"""Full-text index of memories, journal entries and failure reports.
+"""Full-text index of memories, journal entries, failure reports and episodes.
 
 Texts are split by `memory.words`, and each row stores the version of its rules. The index can be rebuilt from the
 texts at any time, which is what `ralph doctor --reindex` does.
@@ -42,6 +42,12 @@ def failure_words(row: Row) -> dict[str, str]:
     return _columns(row["why"], body, row["files"], _text(row["category"]).replace("_", " "))
 
 
+def episode_words(row: Row) -> dict[str, str]:
+    """Return the indexed words of an episode by column. The title is the subject of a commit."""
+    subject, _, rest = _text(row["body"]).partition("\n") if row["kind"] == "commit" else ("", "", row["body"])
+    return _columns(subject, rest, row["files"], "")
+
+
 def _columns(title: object, body: object, files: str, tags: str) -> dict[str, str]:
     return {
         "title": " ".join(tokenize(_text(title))),
@@ -72,20 +78,22 @@ def _texts(stored: str) -> list[str]:
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
-_WORDS = {"memory": memory_words, "attempt": attempt_words, "failure": failure_words}
+_WORDS = {"memory": memory_words, "attempt": attempt_words, "failure": failure_words, "episode": episode_words}
 INDEXES = tuple(_WORDS)
 
 _COLUMNS = {
     "memory": "r.seq, r.project_id, r.title, r.body, r.tags, r.files",
     "attempt": "r.seq, r.project_id, r.notes, r.files, t.title",
     "failure": "r.seq, r.project_id, r.why, r.tried, r.retry_suggestion, r.trace, r.category, r.files",
+    "episode": "r.seq, r.project_id, r.kind, r.body, r.files",
 }
 _ROWS = {
     "memory": "memory AS r",
     "attempt": "attempts AS r LEFT JOIN tasks AS t ON t.project_id = r.project_id AND t.id = r.task_id",
     "failure": "failures AS r",
+    "episode": "episodes AS r",
 }
-_IS_INDEXED = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1"}
+_IS_INDEXED = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1", "episode": "1 = 1"}
 """SQL conditions for rows that belong in an index. Journal entries without notes do not."""
 _SAME_ROW = "w.project_id = r.project_id AND w.seq = r.seq"
 _WORD_COLUMNS = """

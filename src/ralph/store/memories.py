@@ -207,10 +207,10 @@ class MemoryStore(MemoryWriter):
                 by_mark[mark] = after
             is_bulk = len(fresh) > PAGE
             if is_bulk:
-                self.scope.database.words.set_bulk_mode(True)
+                self.scope.database.words.set_bulk_mode("memory", True)
             self._insert_all(list(fresh.values()), change)
             if is_bulk:
-                self.scope.database.words.set_bulk_mode(False)
+                self.scope.database.words.set_bulk_mode("memory", False)
         return results
 
     def _new_id(self, fresh: Mapping[str, object]) -> str:

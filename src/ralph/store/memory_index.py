@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import MemoryState
+from ralph.core.text import clean
 from ralph.memory.lifecycle.knowledge import links_in, title_key
 from ralph.store.memory_queries import (
     PAGE,
@@ -66,6 +67,22 @@ class MemoryIndex(MemoryReader):
             **{f"p{n}": path for n, path in enumerate(paths)},
         )
         return [row["seq"] for row in rows]
+
+    def seqs_of(self, feature: str | None, tasks: Collection[str], limit: int) -> list[int]:
+        """Return the newest memories of a feature, and those learned in one of the tasks, up to `limit` each."""
+        found: list[int] = []
+        for column, values in (("feature", [clean(feature)] if feature else []), ("origin_task", list(tasks)[:PAGE])):
+            if values:
+                condition, bound = one_of(column, values)
+                rows = self.scope.query(
+                    f"""
+                    SELECT seq FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq DESC LIMIT :most
+                    """,
+                    most=limit,
+                    **bound,
+                )
+                found += [row["seq"] for row in rows]
+        return list(dict.fromkeys(found))
 
     def file_references(self, paths: Collection[str] | None = None) -> list[Row]:
         """Return files, fingerprints and dates of active memories that name any file, or one of `paths`."""

@@ -227,7 +227,7 @@ def filter_conditions(filter: MemoryFilter) -> tuple[str, dict[str, object]]:
     return condition, values
 
 
-def one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:
+def one_of(column: str, values: Sequence[str] | Sequence[int]) -> tuple[str, dict[str, object]]:
     """Return the condition that a column has one of these values, and the values. None means any value."""
     if not values:
         return "1 = 1", {}

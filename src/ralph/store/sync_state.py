@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import now
-from ralph.store.database import HELD_MARK
+from ralph.store.database import HELD_MARK, LAYOUT_MARK, split_files_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ class SyncState:
         self._scope = scope
         self._place = place
 
-    def last_sync(self) -> tuple[int, str, int]:
-        """Return the latest memory event, the hash of all files and the number of held entries at the last sync."""
+    def last_sync(self) -> tuple[int, str, str, int]:
+        """Return the latest memory event, the hash and the layout of the files, and the number of held entries."""
         rows = self._scope.query(
             "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
             place=self._place,
         )
         if not rows:
-            return 0, "", 0
-        mark, _, held = str(rows[0]["files_mark"]).partition(HELD_MARK)
-        return int(rows[0]["event_seq"]), mark, int(held or 0)
+            return 0, "", "", 0
+        return (int(rows[0]["event_seq"]), *split_files_mark(rows[0]["files_mark"]))
 
-    def record_sync(self, event_seq: int, files_mark: str, held_count: int = 0) -> None:
-        """Record a complete sync up to this event, with this hash of all files and number of held entries."""
+    def record_sync(self, event_seq: int, files_mark: str, layout: str = "", held_count: int = 0) -> None:
+        """Record a complete sync up to this event; the arguments are what `last_sync` returns."""
+        files_mark += LAYOUT_MARK + layout if layout else ""
         self._scope.execute(
             """
             INSERT INTO synced_places (project_id, place, event_seq, files_mark, seen_at)

@@ -18,6 +18,7 @@ class ProjectTable:
 
 
 _OF_MEMORY = (("seq", "memory"),)
+_OF_EPISODE = (("seq", "episodes"),)
 PROJECT_TABLES = (
     ProjectTable(table="features"),
     ProjectTable(table="tasks"),
@@ -37,6 +38,10 @@ PROJECT_TABLES = (
     ProjectTable(table="failure_words", number="", references=(("seq", "failures"),)),
     ProjectTable(table="sessions"),
     ProjectTable(table="memory_vectors", key=("made",), number="made", references=_OF_MEMORY),
+    ProjectTable(table="episodes"),
+    ProjectTable(table="episode_words", number="", references=_OF_EPISODE),
+    ProjectTable(table="episode_vectors", key=("made",), number="made", references=_OF_EPISODE),
+    ProjectTable(table="import_cursors", key=("source",), number=""),
 )
 """Tables that a copy of a project includes, parents before children."""
 SYNC_TABLES = ("synced_entries", "synced_files")

@@ -11,10 +11,11 @@ from ralph.store.task_table import READY, TaskTable, id_batches, row_to_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ralph.core.records import SubtaskSigil
     from ralph.store.claims import TaskClaims
+    from ralph.store.database import Row
     from ralph.store.task_graph import TaskRelations
     from ralph.store.task_progress import TaskProgress
 
@@ -36,6 +37,8 @@ class TaskDraft:
     needs: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     written_by: str = "person"
+    log: tuple[TaskLogEntry, ...] = ()
+    """What another program recorded about the task; entries without a time get the current one."""
 
 
 class TaskStore(TaskTable):
@@ -83,8 +86,18 @@ class TaskStore(TaskTable):
                 self.graph.check_cycles()
             for parent in dict.fromkeys(task.parent_id for task in tasks if task.parent_id):
                 self._roll_up(parent)
+            self._insert_logs(dict(zip(ids, tasks, strict=True)))
             self._publish(ids)
         return [self.get(new_id) for new_id in ids]
+
+    def _insert_logs(self, tasks: Mapping[str, TaskDraft]) -> None:
+        at = now()
+        rows: list[Row] = [
+            {"task_id": id, "message": entry.message, "who": entry.who, "at": entry.at or at}
+            for id, task in tasks.items()
+            for entry in task.log
+        ]
+        self._scope.insert_many("task_log", rows)
 
     def split(self, id: str, parts: Sequence[SubtaskSigil]) -> list[Task]:
         """Split a task into subtasks, which may depend on each other. It is done when they all are."""

@@ -1,4 +1,4 @@
-"""Store for the embeddings of memories.
+"""Store for the embeddings of memories and episodes.
 
 `MemoryStore` deletes a vector when its text changes, and a background job creates it again. They are compared in this
 process, which reads each vector once.
@@ -13,32 +13,38 @@ if TYPE_CHECKING:
     from ralph.store.database import ProjectScope, Row
 
 
-def has_vectors(scope: ProjectScope) -> bool:
-    """Return whether the project has any vector."""
-    rows = scope.query(
-        """
-        SELECT 1 AS one FROM memory_vectors WHERE project_id = :project_id LIMIT 1
-        """
-    )
-    return bool(rows)
+_TITLES = {"memory": "m.title", "episode": "''"}
+_TABLES = {"memory": "memory", "episode": "episodes"}
+_CONDITIONS = {"memory": " AND m.state = 'active'", "episode": ""}
+"""SQL conditions for rows of table `m` that need a vector."""
+
+
+def has_vectors(scope: ProjectScope, index: str = "memory") -> bool:
+    """Return whether the project has any vector of memories or episodes."""
+    return bool(scope.query(f"SELECT 1 AS one FROM {index}_vectors WHERE project_id = :project_id LIMIT 1"))
 
 
 class VectorStore:
-    """Embeddings of the memories of a project, for one model."""
+    """Embeddings of the memories or episodes of a project, for one model."""
 
-    def __init__(self, scope: ProjectScope, model: str, size: int) -> None:
-        """Use vectors of `size` bytes. Those of another size are damaged and count as missing."""
+    def __init__(self, scope: ProjectScope, model: str, size: int, index: str = "memory") -> None:
+        """Use vectors of `size` bytes. Those of another size are damaged and count as missing.
+
+        `index` is `memory` or `episode`.
+        """
         self._scope = scope
+        self._index = index
         self._model = model
         self._size = size
 
     def missing(self, limit: int) -> list[Row]:
-        """Return sequence number, title and body of active memories without a vector of this model, newest first."""
+        """Return sequence number, title and body of texts in use without a vector of this model, newest first."""
         return self._scope.query(
-            """
-            SELECT m.seq, m.title, m.body FROM memory AS m LEFT JOIN memory_vectors AS v
+            f"""
+            SELECT m.seq, {_TITLES[self._index]} AS title, m.body
+            FROM {_TABLES[self._index]} AS m LEFT JOIN {self._index}_vectors AS v
                 ON v.project_id = m.project_id AND v.seq = m.seq
-            WHERE m.project_id = :project_id AND m.state = 'active'
+            WHERE m.project_id = :project_id{_CONDITIONS[self._index]}
                 AND (v.seq IS NULL OR v.model <> :model OR LENGTH(v.vector) <> :size)
             ORDER BY m.seq DESC LIMIT :limit
             """,
@@ -55,23 +61,24 @@ class VectorStore:
         ]
         with self._scope.transaction():
             self._scope.database.execute_many(
-                "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq",
+                f"DELETE FROM {self._index}_vectors WHERE project_id = :project_id AND seq = :seq",
                 [{"project_id": self._scope.project_id, "seq": row["seq"]} for row in rows],
             )
             self._scope.database.execute_many(
-                """
-                INSERT INTO memory_vectors (project_id, seq, model, vector)
-                SELECT project_id, seq, :model, :vector FROM memory
-                WHERE project_id = :project_id AND seq = :seq AND title = :title AND body = :body
+                f"""
+                INSERT INTO {self._index}_vectors (project_id, seq, model, vector)
+                SELECT m.project_id, m.seq, :model, :vector FROM {_TABLES[self._index]} AS m
+                WHERE m.project_id = :project_id AND m.seq = :seq
+                    AND {_TITLES[self._index]} = :title AND m.body = :body
                 """,
                 values,
             )
 
     def created_after(self, made: int, limit: int) -> list[Row]:
-        """Return vectors created after the one numbered `made`, oldest first, with the memory's sequence number."""
+        """Return vectors created after the one numbered `made`, oldest first, with the sequence number of the text."""
         return self._scope.query(
-            """
-            SELECT made, seq, vector FROM memory_vectors
+            f"""
+            SELECT made, seq, vector FROM {self._index}_vectors
             WHERE project_id = :project_id AND model = :model AND made > :made AND LENGTH(vector) = :size
             ORDER BY made LIMIT :limit
             """,
@@ -82,12 +89,13 @@ class VectorStore:
         )
 
     def filter_current(self, seqs: Sequence[int]) -> set[int]:
-        """Return those sequence numbers whose memories have a current vector."""
+        """Return those sequence numbers whose texts have a current vector."""
         values = {f"s{n}": seq for n, seq in enumerate(seqs)}
         if not values:
             return set()
         placeholders = ", ".join(f":{name}" for name in values)
         rows = self._scope.query(
-            f"SELECT seq FROM memory_vectors WHERE project_id = :project_id AND seq IN ({placeholders})", **values
+            f"SELECT seq FROM {self._index}_vectors WHERE project_id = :project_id AND seq IN ({placeholders})",
+            **values,
         )
         return {row["seq"] for row in rows}

@@ -14,12 +14,12 @@ import jinja2
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from ralph.core.records import now
+from ralph.core.records import EPISODE_PREFIX, now
 from ralph.core.text import one_line
 from ralph.web.markdown import render_inline_markdown, render_markdown, word_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FOLDER = Path(__file__).parent
 TEMPLATES = FOLDER / "templates"
@@ -132,9 +132,20 @@ def short(text: object, length: int = 120) -> str:
     return one_line(str(text), length)
 
 
+def memory_ids(ids: Sequence[str]) -> list[str]:
+    """Return the ids of memories among those shown to an agent."""
+    return [id for id in ids if not id.startswith(EPISODE_PREFIX)]
+
+
+def episode_ids(ids: Sequence[str]) -> list[str]:
+    """Return the ids of episodes among those shown to an agent."""
+    return [id for id in ids if id.startswith(EPISODE_PREFIX)]
+
+
 environment.filters |= {
     one.__name__: one for one in (ago, when, number, usd, percent, points, seconds, words, state_words, level, short)
 }
+environment.filters |= {"memory_ids": memory_ids, "episode_ids": episode_ids}
 environment.filters |= {"marked": render_markdown, "stressed": render_inline_markdown, "worded": word_diff}
 
 

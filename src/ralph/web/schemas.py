@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now
+from ralph.core.records import Episode, Memory, MemoryEvent, RecalledMemory, now
 from ralph.formats.public_memory import public_fields
-from ralph.loop.prompts import Explanation
+from ralph.loop.prompts import EpisodeExplanation, Explanation
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.store.memories import AddResult, ChangeResult
@@ -107,44 +107,69 @@ class MemoryHit(msgspec.Struct):
     score: float
     because: list[ScoreComponent]
     """Components of the score, largest first."""
+    relevance: float | None
+    """Estimated probability that it is relevant; null if it was not ranked by the default ranking."""
 
 
 def memory_hit(hit: RecalledMemory) -> MemoryHit:
     """Convert a search hit to its public form."""
-    return MemoryHit(memory=public_memory(hit.memory), score=hit.score, because=_shares(hit.because))
+    return MemoryHit(public_memory(hit.memory), hit.score, score_shares(hit.because), hit.relevance)
 
 
-class MemoryExplanation(msgspec.Struct, kw_only=True):
-    """Explanation why the next prompt for a task includes a memory or not."""
+class TaskRank(msgspec.Struct, kw_only=True):
+    """Rank for a task, and why its next prompt does not include the ranked thing."""
 
-    memory: PublicMemory
     task_id: str
     score: float | None
     because: list[ScoreComponent]
+    relevance: float | None
+    """Estimated probability that it is relevant."""
     rank: int | None
-    """Rank among the memories relevant to the task, from 1."""
+    """Rank among what is relevant to the task, from 1."""
     ranked: int
-    """Number of ranked memories."""
+    """Number of ranked memories or passages."""
     is_shown: bool
     reason: str
     """Reason it is not included; empty if it is."""
 
 
+class MemoryExplanation(TaskRank, kw_only=True):
+    """Explanation why the next prompt for a task includes a memory or not."""
+
+    memory: PublicMemory
+
+
+class EpisodeReason(TaskRank, kw_only=True):
+    """Explanation why the next prompt for a task quotes a passage or not."""
+
+    episode: Episode
+
+
 def memory_explanation(why: Explanation) -> MemoryExplanation:
     """Convert an explanation to its public form."""
-    return MemoryExplanation(
-        memory=public_memory(why.memory),
-        task_id=why.task_id,
-        score=why.score,
-        because=_shares(why.because),
-        rank=why.rank,
-        ranked=why.ranked,
-        is_shown=why.is_shown,
-        reason=why.reason,
-    )
+    return MemoryExplanation(memory=public_memory(why.memory), **_rank_fields(why))
 
 
-def _shares(because: tuple[tuple[str, float], ...]) -> list[ScoreComponent]:
+def episode_reason(why: EpisodeExplanation) -> EpisodeReason:
+    """Convert an explanation of a passage to its public form."""
+    return EpisodeReason(episode=why.episode, **_rank_fields(why))
+
+
+def _rank_fields(why: Explanation | EpisodeExplanation) -> dict[str, Any]:
+    return {
+        "task_id": why.task_id,
+        "score": why.score,
+        "because": score_shares(why.because),
+        "relevance": why.relevance,
+        "rank": why.rank,
+        "ranked": why.ranked,
+        "is_shown": why.is_shown,
+        "reason": why.reason,
+    }
+
+
+def score_shares(because: tuple[tuple[str, float], ...]) -> list[ScoreComponent]:
+    """Convert the components of a score to their public form."""
     return [ScoreComponent(name=name, share=share) for name, share in because]
 
 

@@ -39,6 +39,7 @@ def test_the_official_client_lists_and_uses_all_there_is(project: Project, mode:
             "show_task": {"id": task},
             "report_failure": {"task": task, "tried": "A regex.", "why": "It cannot count."},
             "finish_task": {"id": task},
+            "search_history": {"query": "tabs"},
         }
         results = [added, memory, *[await client.call_tool(name, given) for name, given in uses.items()]]
         wrong = await client.call_tool("show_task", {"id": "t-000000"})

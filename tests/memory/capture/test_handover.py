@@ -338,17 +338,30 @@ def test_a_report_of_deeds_leaves_nothing() -> None:
 def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
     memory = extract_gate_fix("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
 
-    assert (memory.kind, memory.title) == ("fix", "Fix for pytest failure: test_tabs failed")
-    assert memory.content == "**Problem:** test_tabs failed (`uv run pytest -q`)\n\n**Fix:** Accept tabs."
+    assert (memory.kind, memory.title) == ("fix", "test_tabs failed")
+    assert memory.content == "**Problem:** test_tabs failed (pytest)\n\n**Fix:** Accept tabs."
     assert (memory.tags, memory.confidence) == (("pytest", "quality-gate"), 0.7)
     assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), MemorySource.AUTOMATIC, AT)
+
+
+@pytest.mark.parametrize(
+    ("problem", "title"),
+    [
+        ("AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up", "money is rounded half up"),
+        ("error[E0382]: borrow of moved value: `x`", "borrow of moved value: `x`"),
+        ("exited with 1", "pytest failed: Accept tabs."),
+        ("", "pytest failed: Accept tabs."),
+    ],
+)
+def test_the_title_of_a_fix_says_what_was_wrong(problem: str, title: str) -> None:
+    assert extract_gate_fix("pytest", problem, "Accept tabs.", [], AT).title == title
 
 
 def test_without_a_word_on_the_change_the_files_have_to_do() -> None:
     assert extract_gate_fix("make", "", "", ["a.py", "b.py"], AT).content.endswith("**Fix:** Changed a.py, b.py.")
     assert (
         extract_gate_fix("make", "It broke", "", [], AT).content
-        == "**Problem:** It broke (`make`)\n\n**Fix:** Not recorded."
+        == "**Problem:** It broke (make)\n\n**Fix:** Not recorded."
     )
 
 

@@ -181,7 +181,7 @@ def test_attempts_that_chance_had_no_say_in_do_not_count() -> None:
     "trials",
     [
         [*some(30, with_memory=True, done=20), *some(3, with_memory=False, done=1, start=30)],
-        [*some(200, with_memory=True, done=90), *some(40, with_memory=False, done=1, start=200)],
+        [*some(200, with_memory=True, done=4), *some(40, with_memory=False, done=1, start=200)],
     ],
     ids=["few attempts", "few completed tasks"],
 )
@@ -189,6 +189,15 @@ def test_too_little_data_gives_no_verdict(trials: list[Trial]) -> None:
     found = measure_lift(trials)
 
     assert (found.verdict, found.is_enough, found.measures) == (LiftVerdict.NOT_ENOUGH, False, ())
+
+
+def test_an_arm_that_completed_nothing_is_still_compared() -> None:
+    found = measure_lift([*some(34, with_memory=True, done=34), *some(32, with_memory=False, done=0, start=34)])
+
+    assert found.verdict is LiftVerdict.HELPS
+    (success,) = found.measures
+    assert (success.with_memory, success.without, success.high) == pytest.approx((100.0, 0.0, 100.0))
+    assert 80 < success.low < 100
 
 
 # --- shown -------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_journal_entries_are_found_by_notes_files_and_the_title_of_their_task(st
     finish(store, *begin(store, run.id), AttemptOutcome.DONE, notes="Used the csv module.", files=("billing/table.py",))
 
     for query in ("csv", "ledger export", "billing/table.py"):
-        assert len(find_similar_attempts(store, asking(query), 5, min_evidence=0.0)) == 1, query
+        assert len(find_similar_attempts(store, asking(query), 5, minimum=0.0)) == 1, query
     assert find_similar_attempts(store, asking("csv"), 5, exclude_run=run.id) == []
 
 

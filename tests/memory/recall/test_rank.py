@@ -169,10 +169,10 @@ def test_a_tag_counts_when_its_word_stands_nowhere_else() -> None:
     )
 
     assert titles(found)[0] == "Tabs break it"
-    assert found[0].evidence > found[1].evidence == 0
+    assert found[0].relevance > found[1].relevance == 0
 
 
-def test_evidence_tells_an_answer_from_a_chance_match() -> None:
+def test_relevance_tells_an_answer_from_a_chance_match() -> None:
     others = [row(n, f"About {word}", f"all of {word}") for n, word in enumerate("ships trees music paint".split(), 10)]
     answer = row(1, "The ledger export loses umlauts", "encode it")
     long_task = RecallContext(
@@ -182,4 +182,4 @@ def test_evidence_tells_an_answer_from_a_chance_match() -> None:
     found = ranked(long_task, answer, *others)
 
     assert found[0].row["seq"] == 1
-    assert found[0].evidence > 2 * max(one.evidence for one in found[1:])
+    assert found[0].relevance > 2 * max(one.relevance for one in found[1:])

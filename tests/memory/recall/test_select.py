@@ -4,13 +4,13 @@ from typing import Any
 
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rank import ScoredMemory
-from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE, select
+from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT, select
 from tests.memory.recall.test_rank import row
 
 
-def scored(seq: int, score: float, title: str = "", evidence: float = 9.0, **more: Any) -> ScoredMemory:
+def scored(seq: int, score: float, title: str = "", relevance: float = 0.9, **more: Any) -> ScoredMemory:
     one = ScoredMemory(row(seq, title or f"title{seq} alpha{seq} beta{seq}", **more))
-    one.score, one.evidence = score, evidence
+    one.score, one.inherited = score, relevance
     return one
 
 
@@ -28,9 +28,24 @@ def test_only_a_handful_is_shown_and_the_rest_has_a_reason() -> None:
 
 
 def test_what_has_too_little_in_common_is_left_out_even_when_nothing_else_is_there() -> None:
-    told = outcome([scored(1, 5.0, evidence=MIN_EVIDENCE - 0.01)])
+    told = outcome([scored(1, 5.0, relevance=PROMPT_CUT.minimum - 0.01), scored(2, 5.0, relevance=0.0)])
 
-    assert "too few distinctive words" in told[1]
+    assert "hardly relevant" in told[1]
+    assert "common words" in told[2]
+
+
+def test_a_second_one_has_to_be_nearly_as_good_as_the_first() -> None:
+    found = [scored(1, 3.0), scored(2, 2.0, relevance=0.5), scored(3, 1.0, relevance=0.2)]
+
+    assert [seq for seq, why in outcome(found).items() if not why] == [1, 2, 3]
+    assert [seq for seq, why in outcome(found, cut=SESSION_CUT).items() if not why] == [1, 2]
+
+
+def test_what_is_certain_is_shown_however_little_it_says() -> None:
+    found = [scored(1, 3.0), scored(2, 2.0, relevance=0.0)]
+    found[1].certainty = "is about a file that is named"
+
+    assert outcome(found, cut=SESSION_CUT) == {1: "", 2: ""}
 
 
 def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:

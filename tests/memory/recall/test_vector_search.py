@@ -12,11 +12,13 @@ import pytest
 from ralph.core.records import now
 from ralph.memory.recall import embeddings, vector_search
 from ralph.memory.recall.candidates import rank_memories
+from ralph.memory.recall.episodes import rank_episodes
 from ralph.memory.recall.query import RecallContext
 from ralph.store import Store
+from ralph.store.episodes import EpisodeFilter
 from ralph.store.memories import ChangeInfo
 from ralph.store.vectors import VectorStore
-from tests.make import a_memory, remember
+from tests.make import a_memory, an_episode, remember
 
 pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed")
 
@@ -188,9 +190,9 @@ def test_the_stores_of_all_threads_share_the_vectors(filled: Store) -> None:
     def search(_: int) -> tuple[str, int]:
         with closing(filled.reopen()) as store:
             found = rank_memories(store, context, by_meaning=True)
-            return found[0].row["body"], id(vector_search._space(store))
+            return found[0].row["body"], id(vector_search._space(store, "memory"))
 
-    here = id(vector_search._space(filled))
+    here = id(vector_search._space(filled, "memory"))
     with ThreadPoolExecutor(4) as threads:
         assert set(threads.map(search, range(8))) == {(TEXTS[0], here)}
 
@@ -209,3 +211,18 @@ def test_no_text_is_encoded_once_a_run_is_stopping(filled: Store) -> None:
 
     assert vector_search.embed_missing(filled, lambda _: next(answers, False)) == vector_search.ENCODE_BATCH_SIZE
     assert vector_search.embed_missing(filled, lambda _: False) == 0
+
+
+def test_past_work_is_found_by_meaning_as_well(store: Store) -> None:
+    passages = [an_episode(text, source=f"s{n}") for n, text in enumerate(TEXTS)]
+    store.episodes.add(passages)
+    question = RecallContext(title="users get signed out all the time", at=now())
+    assert rank_episodes(store, question, by_meaning=True) == []
+
+    assert vector_search.embed_missing(store) == len(TEXTS)
+
+    found = rank_episodes(store, question, by_meaning=True)
+    assert found[0].row["body"] == TEXTS[0]
+    assert found[0].components["meaning"] > 0
+    store.episodes.forget(EpisodeFilter(source="s0"))
+    assert TEXTS[0] not in [one.row["body"] for one in rank_episodes(store, question, by_meaning=True)]

@@ -25,7 +25,7 @@ from ralph.store.maintenance.restore import restore_project_rows
 from ralph.store.postgres import connection
 from ralph.store.tables import ALL_PROJECT_TABLES, PROJECT_TABLES
 from ralph.store.tasks import TaskDraft
-from tests.make import begin, damaged_rows, finish
+from tests.make import an_episode, begin, damaged_rows, finish
 from tests.store.make import LEARNED, failures_found_by, fill, found_by, learn, notes_found_by
 
 if TYPE_CHECKING:
@@ -66,10 +66,15 @@ def fill_all(store: Store) -> None:
     store.held_changes.add(
         HeldChange(task_id=later.id, run_id="r", iteration=1, digest="d", reason="why", diff="+\tx", created_at=at)
     )
-    store.database.execute(
-        "INSERT INTO memory_vectors (project_id, seq, model, vector) SELECT project_id, seq, 'm', :v FROM memory",
-        v=bytes(range(256)),
-    )
+    store.episodes.add([an_episode("We moved the login to JWT", files=("src/c.py",))])
+    store.episodes.cursors.save("git", 1, "abc")
+    for index, table in (("memory", "memory"), ("episode", "episodes")):
+        store.database.execute(
+            f"""
+            INSERT INTO {index}_vectors (project_id, seq, model, vector) SELECT project_id, seq, 'm', :v FROM {table}
+            """,
+            v=bytes(range(256)),
+        )
 
 
 def rows_of(database: Database, project: str) -> dict[str, list[Row]]:
@@ -379,8 +384,9 @@ def test_a_restore_on_a_server_brings_every_row_back(server_store: Store, there:
     restore_project_rows(server_store)
 
     after = rows_of(there, "alpha")
-    made = [row.pop("made") for row in after["memory_vectors"]]
-    assert min(made) > max(row.pop("made") for row in before["memory_vectors"])
+    for table in ("memory_vectors", "episode_vectors"):
+        made = [row.pop("made") for row in after[table]]
+        assert min(made) > max(row.pop("made") for row in before[table])
     assert after == before
     learn(server_store, "Learned afterwards")
     assert damaged_rows(server_store) == []

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records.attempts import *  # noqa: F403
     from ralph.core.records.base import *  # noqa: F403
+    from ralph.core.records.episodes import *  # noqa: F403
     from ralph.core.records.memories import *  # noqa: F403
     from ralph.core.records.prompts import *  # noqa: F403
     from ralph.core.records.results import *  # noqa: F403
@@ -19,7 +20,9 @@ else:
     _NAMES = {
         "attempts": "Attempt AttemptOutcome ErrorType FAILED_OUTCOMES FailureReport LIMIT_CATEGORIES ResourceUsage Run"
         " RunEvent",
-        "base": "new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace timestamp",
+        "base": "EPISODE_PREFIX new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace"
+        " timestamp",
+        "episodes": "Episode EpisodeKind RecalledEpisode Speaker Turn",
         "memories": "Memory MemoryEvent MemorySource MemoryState RecalledMemory session_key",
         "prompts": "OmittedItem Prompt PromptContext PromptSection",
         "results": "AttemptResult GateResult IntegrityResult Review VerificationResult",

@@ -103,6 +103,10 @@ def now() -> str:
     return timestamp(time.time())
 
 
+EPISODE_PREFIX = "ep-"
+"""Prefix of the ids of episodes, which follow from what they quote."""
+
+
 def new_task_id() -> str:
     """Return a new task id, `t-{6 hex}`."""
     return "t-" + os.urandom(3).hex()

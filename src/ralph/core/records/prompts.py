@@ -7,6 +7,7 @@ from ralph.core.records.base import record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records.attempts import Attempt, AttemptOutcome, FailureReport
+    from ralph.core.records.episodes import RecalledEpisode
     from ralph.core.records.memories import RecalledMemory
     from ralph.core.records.tasks import Feature, Task, TaskMetrics
 
@@ -22,6 +23,8 @@ class OmittedItem:
     """Rank from 1, for a memory that was ranked; likewise `score` and its components."""
     score: float | None = None
     because: tuple[tuple[str, float], ...] = ()
+    relevance: float | None = None
+    """Estimated probability that it is relevant, for a memory that was ranked."""
 
 
 @record
@@ -38,6 +41,7 @@ class PromptContext:
     parent: Task | None = None
     feature: Feature | None = None
     memories: tuple[RecalledMemory, ...] = ()
+    episodes: tuple[RecalledEpisode, ...] = ()
     journal: tuple[Attempt, ...] = ()
     """Recent attempts of this run in order, then matches from other runs."""
     reports: tuple[FailureReport, ...] = ()
@@ -73,3 +77,5 @@ class Prompt:
     sections: tuple[PromptSection, ...]
     shown: tuple[str, ...] = ()
     """Ids of the memories in the text."""
+    episodes: tuple[str, ...] = ()
+    """Ids of the episodes in the text."""

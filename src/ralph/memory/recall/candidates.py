@@ -10,7 +10,7 @@ from __future__ import annotations
 from ralph.core.records import OmittedItem, RecalledMemory, now, record, replace
 from ralph.memory.recall.query import build_query
 from ralph.memory.recall.rank import Ranking
-from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE, select
+from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, select
 from ralph.store.memory_queries import MemoryFilter, row_to_memory
 
 TYPE_CHECKING = False
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from ralph.core.records import Attempt, FailureReport
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.recall.rank import ScoredMemory
+    from ralph.memory.recall.select import Cut
     from ralph.store import Store
     from ralph.store.database import WordMatches
 
 MAX_CANDIDATES = 120
 """Number of memories fetched from the word index."""
+MAX_WITHOUT_WORDS = 10
+"""Number of memories of the same feature, and of the same failure, that are candidates whatever their words."""
 MAX_JOURNAL_CANDIDATES = 60
 """Number of journal entries or failure reports fetched from the word index."""
 EXPANDED_HITS = 20
@@ -48,13 +51,14 @@ def recall_memories(
     limit: int = MAX_SHOWN,
     tags: Collection[str] = (),
     *,
+    cut: Cut = PROMPT_CUT,
     by_meaning: bool = False,
 ) -> RecallResult:
     """Return the few memories to show for a context, best first, and why others are left out.
 
     With `tags`, only memories that have one of them are shown.
     """
-    choices = select(rank_memories(store, context, filter, by_meaning=by_meaning), context, limit, tags)
+    choices = select(rank_memories(store, context, filter, by_meaning=by_meaning), context, limit, tags, cut)
     return RecallResult(
         shown=tuple(to_recalled(choice.scored, choice.place) for choice in choices if not choice.excluded_because),
         left_out=tuple(
@@ -65,6 +69,7 @@ def recall_memories(
                 place=choice.place,
                 score=choice.scored.score,
                 because=tuple(choice.scored.components.items()),
+                relevance=choice.scored.relevance,
             )
             for choice in choices
             if choice.excluded_because
@@ -87,6 +92,9 @@ def rank_memories(
     ranking.add(result.rows)
     if by_meaning:
         _add_nearest(store, context, filter, ranking)
+    failed = store.failures.tasks_with(context.failure) if context.failure else set()
+    same = memories.index.seqs_of(context.feature, failed, MAX_WITHOUT_WORDS)
+    ranking.add(memories.index.rows_with_words([seq for seq in same if seq not in ranking.hits], filter))
     if not ranking.hits:
         return []
     best = ranking.top(EXPANDED_HITS)
@@ -99,8 +107,7 @@ def rank_memories(
     )
     ranking.score_shared_files()
     ranking.score_metadata()
-    if context.failure:
-        ranking.score_failures(store.failures.tasks_with(context.failure))
+    ranking.score_failures(failed)
     ranking.score_links(links)
     ranking.score_neighbors(pairs)
     return ranking.top(len(ranking.hits))
@@ -118,17 +125,24 @@ def _add_nearest(store: Store, context: RecallContext, filter: MemoryFilter | No
 
 def to_recalled(hit: ScoredMemory, place: int | None = None) -> RecalledMemory:
     """Return a scored memory with the components of its score and its rank, if it was chosen."""
-    return RecalledMemory(memory=row_to_memory(hit.row), score=hit.score, because=_components(hit), place=place)
+    return RecalledMemory(
+        memory=row_to_memory(hit.row),
+        score=hit.score,
+        because=_components(hit),
+        place=place,
+        relevance=hit.relevance,
+        certainty=hit.certainty,
+    )
 
 
 def find_similar_attempts(
-    store: Store, context: RecallContext, limit: int, exclude_run: str = "", min_evidence: float = MIN_EVIDENCE
+    store: Store, context: RecallContext, limit: int, exclude_run: str = "", minimum: float = PROMPT_CUT.minimum
 ) -> list[Attempt]:
     """Return journal entries similar to a context, best first, excluding one run."""
     from ralph.store.attempts import row_to_attempt
 
     hits = _rank_by_words(context, lambda words: store.attempts.search(words, MAX_JOURNAL_CANDIDATES, exclude_run))
-    return [row_to_attempt(hit.row) for hit in hits if hit.evidence >= min_evidence][:limit]
+    return [row_to_attempt(hit.row) for hit in hits if hit.relevance >= minimum][:limit]
 
 
 def find_similar_failures(
@@ -143,7 +157,7 @@ def find_similar_failures(
     same = store.failures.with_fingerprint(context.failure, limit, exclude_task) if context.failure else []
     subject = replace(context, errors=())
     hits = _rank_by_words(subject, lambda words: store.failures.search(words, MAX_JOURNAL_CANDIDATES, exclude_task))
-    similar = [row_to_failure_report(hit.row) for hit in hits if hit.evidence >= MIN_EVIDENCE][:limit]
+    similar = [row_to_failure_report(hit.row) for hit in hits if hit.relevance >= PROMPT_CUT.minimum][:limit]
     return list(dict.fromkeys((*same, *similar)))[:limit]
 
 

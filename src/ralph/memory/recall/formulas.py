@@ -47,6 +47,8 @@ MIN_SCORE = 0.25
 """Score a memory must exceed to be returned by `rank_by_hats`."""
 MAX_RESULTS = 8
 """Maximum number of memories returned by `rank_by_hats`."""
+MAX_EXAMPLES = 20
+"""Number of examples of a convention that files are compared with."""
 MAX_KEYWORDS = 30
 """Maximum number of task keywords compared with tags."""
 
@@ -141,11 +143,19 @@ def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
     return False
 
 
+def is_for_files(memory: Memory, files: Sequence[str]) -> bool:
+    """Return whether a memory is a convention with an example that is similar to one of the files."""
+    return any(_is_similar_path(path, example) for path in files for example in _examples(memory))
+
+
 def _is_for_other_files(memory: Memory, files: Sequence[str]) -> bool:
+    return bool(files and _examples(memory)) and not is_for_files(memory, files)
+
+
+def _examples(memory: Memory) -> list[str]:
+    """Return the first examples of a convention; other memories have none."""
     examples = structured_content(memory).get("examples") if memory.kind == "convention" else None
-    if not isinstance(examples, list) or not examples or not files:
-        return False
-    return not any(_is_similar_path(path, str(example)) for path in files for example in examples[:20])
+    return [str(example) for example in examples[:MAX_EXAMPLES]] if isinstance(examples, list) else []
 
 
 def _is_similar_path(path: str, example: str) -> bool:

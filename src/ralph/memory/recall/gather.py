@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.core.config import Config
-    from ralph.core.records import Attempt, FailureReport, Task, TaskMetrics
+    from ralph.core.records import Attempt, FailureReport, RecalledEpisode, Task, TaskMetrics
     from ralph.store import Store
 
 RECENT_ENTRIES, MATCHED_ENTRIES, SIMILAR_FAILURES = 5, 5, 2
@@ -74,7 +74,7 @@ def recall_query(
 ) -> RecallContext:
     """Return the recall query for a task: its text, its files and its latest failure."""
     feature = store.features.get(task.feature_id) if task.feature_id else None
-    recent = store.attempts.recent(run_id, 1) if run_id else []
+    recent = store.attempts.recent(run_id, 1) if run_id else store.attempts.latest(1)
     last = reports[0] if reports else None
     files = (*find_paths(task.body), *(last.files if last else ()))
     return RecallContext(
@@ -110,7 +110,29 @@ def recall_for_prompt(store: Store, context: RecallContext, config: Config) -> R
     filter = MemoryFilter(
         kinds=_combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ())), after=since
     )
-    return recall_memories(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
+    recalled = recall_memories(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
+    return _with_learnings(store, context, recalled, filter)
+
+
+def _with_learnings(store: Store, context: RecallContext, recalled: RecallResult, filter: MemoryFilter) -> RecallResult:
+    """Add what previous loops taught about tasks like this one to what was recalled by words."""
+    from ralph.memory.recall.learnings import recall_learnings
+
+    known = {one.memory.id for one in recalled.shown}
+    learnings = [one for one in recall_learnings(store, context, filter.kinds) if one.memory.id not in known]
+    added = {one.memory.id for one in learnings}
+    return RecallResult(
+        shown=(*recalled.shown, *learnings), left_out=tuple(one for one in recalled.left_out if one.id not in added)
+    )
+
+
+def recall_past_work(store: Store, context: RecallContext, config: Config) -> list[RecalledEpisode]:
+    """Recall the episodes to show for a context."""
+    if store.episodes.is_empty():
+        return []
+    from ralph.memory.recall.episodes import recall_episodes
+
+    return recall_episodes(store, context, by_meaning=config.memories.meaning)
 
 
 def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -127,6 +149,7 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) ->
     interrupted = attempts.latest(3, task=task.id, outcome=AttemptOutcome.INTERRUPTED) if is_retry else []
     context = recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
+    past = recall_past_work(store, context, config) if config.injects_episodes else []
     return replace(
         known,
         journal=(
@@ -137,5 +160,6 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) ->
         similar_reports=tuple(find_similar_failures(store, context, SIMILAR_FAILURES, task.id)),
         interruptions=tuple(entry for entry in interrupted if entry.notes),
         memories=recalled.shown,
+        episodes=tuple(past),
         left_out=recalled.left_out,
     )

@@ -12,6 +12,8 @@ SCORE_DESCRIPTIONS = {
     "together": "learned right before or after a match",
     "links": "links to a match, or is linked from one",
     "meaning": "similar meaning, regardless of wording",
+    "source": "other passages of the same session match",
+    "end": "end of a session whose other passages match",
     "recency": "age, with a half-life of one year",
     "tags": "tags are words of the query",
     "confidence": "current confidence",

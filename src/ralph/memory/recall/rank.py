@@ -2,16 +2,18 @@
 
 A score is a sum of named components, each a weight (`WEIGHTS`) times an amount. Word matches are scored by BM25 over
 title, text and paths, relative to the best hit. Scores also propagate between related memories: those that touch the
-same files, and those learned at the same time.
+same files, and those learned at the same time. The same amounts, with other weights, give the estimate of relevance.
 """
 
 from __future__ import annotations
 
 import math
 
-from ralph.core.tokenize import inverse_document_frequency, parse_string_list
+from ralph.core.tokenize import inverse_document_frequency, parse_string_list, tokenize
 from ralph.memory.lifecycle.confidence import days_between, days_of, decayed_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
+from ralph.memory.recall.common_words import COMMON_STEMS
+from ralph.memory.recall.estimate import INHERITED_SHARE, SOURCE_SHARE, estimate_relevance
 from ralph.memory.recall.query import path_segments
 
 TYPE_CHECKING = False
@@ -45,6 +47,24 @@ WEIGHTS = {
 }
 """Weight of each score component. docs/recall.md lists the measured effect of most of them."""
 
+PROSE_WEIGHTS = {**WEIGHTS, "meaning": 1.0, "recency": 0.3}
+"""The same if both the query and the memory are long texts that name no files, such as reports.
+
+The meaning of a long text is known better than that of a sentence, and nothing else tells such texts apart.
+"""
+MIN_PROSE_WORDS = 40
+"""Number of words of a long text."""
+
+EPISODE_WEIGHTS = {
+    "words": 1.0,
+    "source": 0.3,
+    "end": 0.5,
+    "meaning": 0.5,
+    "recency": 0.05,
+    "success": 0.1,
+}
+"""Weight of each score component of an episode. What only some of them have, such as files, would hide the others."""
+
 CONTENT_COMPONENTS = ("words", "title", "paths", "named", "meaning")
 """Components that come from the memory itself."""
 
@@ -56,16 +76,18 @@ TITLE_LENGTH_PENALTY = 0.05
 """Penalty per word of a title."""
 TITLE_FIELD_WEIGHT, BODY_FIELD_WEIGHT, PATHS_FIELD_WEIGHT, TAGS_FIELD_WEIGHT = 3.0, 1.0, 3.0, 1.0
 """Weight of a word by where it occurs; tags only count if the word occurs nowhere else."""
-COMMON_STEMS = frozenset(
-    "add allow build chang check creat ensur extend fix handl implement improv introduc make mend move refactor remov"
-    " renam replac support updat write"
-    " assert assertionerror call error except fail failur file last line ok pass py pytest python ran recent run test"
-    " traceback unittest".split()
-)
-"""Stems that occur in nearly every task or in the output of nearly every failing test.
-
-They do not count as evidence that a memory is relevant.
-"""
+MAX_SUBJECT_WORDS = 8
+"""Number of words up to which a title names a subject; a longer one tells a story."""
+MIN_CERTAIN_WORDS = 2
+"""Number of telling words of a title that say what it is about."""
+CERTAIN_MENTION = 0.5
+"""Share of a path that has to be named for the file to be meant."""
+COMMON_WORD_SHARE = 0.5
+"""Share of the information of a word that counts if it says nothing about the subject."""
+CERTAIN_TAG_RARITY, MAX_TAG_RARITY = 1.8, 4.0
+"""Distinctiveness of a tag from which it names a subject rather than the whole project, and that counts fully."""
+MAX_DISTINCTIVENESS = 4.5
+"""Distinctiveness of a word that no text has."""
 PRIOR_TEXTS = 30
 """Number of virtual texts without the word, to smooth the statistics of small collections."""
 FEEDBACK_HITS = 5
@@ -78,27 +100,51 @@ SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
-MEANING_EVIDENCE = 1.1
-"""Evidence of a memory with maximum similarity in meaning, even without a common word."""
+FILE_KEY_SEGMENTS = 3
+"""Number of last segments of a path that identify a file."""
+COVERAGE_HITS = 20
+"""Number of best matching texts that tell how many candidates name files."""
+SIMILARITY_DEVIATIONS = 4.0
+"""Number of standard deviations that a similarity in meaning of 1 is above the mean."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
+_DATE_COLUMNS = ("created_at", "started_at", "at")
+"""Columns with the date of a memory, a journal entry or an episode."""
 CONSECUTIVE_WITHIN_DAYS = 10 / (24 * 60)
 """Maximum time between two memories learned together, in days."""
 
 
 class ScoredMemory:
-    """A candidate memory with its row, score components and total score."""
+    """A candidate memory or episode with its row, score components, total score and estimated relevance."""
 
-    __slots__ = ("_vocabulary", "components", "evidence", "files", "row", "score")
+    __slots__ = (
+        "_vocabulary",
+        "_weights",
+        "amounts",
+        "certainty",
+        "components",
+        "files",
+        "inherited",
+        "row",
+        "score",
+        "telling",
+    )
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, weights: Mapping[str, float] = WEIGHTS) -> None:
         self.row = row
+        self._weights = weights
         self._vocabulary: set[str] | None = None
         self.files = parse_string_list(row["files"])
         self.components: dict[str, float] = {}
+        self.amounts: dict[str, float] = {}
+        """Amount of each kind of evidence, before it is weighted."""
         self.score = 0.0
-        self.evidence = 0.0
-        """Share of the query it covers, times how distinctive the matching words are."""
+        self.telling: tuple[str, ...] = ()
+        """Words in common with the query that tell something about its subject, most distinctive first."""
+        self.certainty = ""
+        """Why it certainly belongs to the query; empty if that is not certain."""
+        self.inherited = 0.0
+        """Estimated relevance that it has because of a neighbor."""
 
     @property
     def vocabulary(self) -> set[str]:
@@ -112,39 +158,78 @@ class ScoredMemory:
         """The part of the score that comes from its own content."""
         return sum(self.components.get(name, 0.0) for name in CONTENT_COMPONENTS)
 
+    @property
+    def is_related(self) -> bool:
+        """Whether it has something in common with the query by itself, other than common words."""
+        amounts = self.amounts
+        return bool(
+            self.telling
+            or self.certainty
+            or any(amounts.get(name) for name in ("similar", "named", "feature", "failure"))
+        )
+
+    @property
+    def is_match(self) -> bool:
+        """Whether it matches the query by itself, be it by common words; being near another match is not enough."""
+        return self.is_related or any(self.amounts.get(name) for name in ("words", "title", "paths", "tags"))
+
+    @property
+    def relevance(self) -> float:
+        """The estimated probability that it is relevant."""
+        return max(estimate_relevance(self.amounts) if self.is_related else 0.0, self.inherited)
+
     def add(self, name: str, amount: float) -> None:
-        """Add a score component."""
+        """Add evidence, and its share of the score."""
         if amount:
-            share = WEIGHTS[name] * amount
-            self.components[name] = self.components.get(name, 0.0) + share
-            self.score += share
+            self.amounts[name] = self.amounts.get(name, 0.0) + amount
+            if name in self._weights:
+                share = self._weights[name] * amount
+                self.components[name] = self.components.get(name, 0.0) + share
+                self.score += share
 
 
 class Ranking:
     """Candidate memories for a query, scored together."""
 
     def __init__(
-        self, context: RecallContext, query: RecallQuery, document_frequency: Mapping[str, int], total: int
+        self,
+        context: RecallContext,
+        query: RecallQuery,
+        document_frequency: Mapping[str, int],
+        total: int,
+        weights: Mapping[str, float] = WEIGHTS,
     ) -> None:
         self._context = context
+        self._weights = weights
         self._query = query
+        self._is_prose = weights is WEIGHTS and not context.files and len(query.words) >= MIN_PROSE_WORDS
         self._rarity = {
             word: inverse_document_frequency(document_frequency.get(word, 0), total) for word in query.words
         }
         self._word_weights = {word: weight * self._rarity[word] for word, weight in query.words.items()}
         self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in query.paths.items()}
+        # In relation to the number of texts: among many, the best chance match has rarer words.
+        scale = MAX_DISTINCTIVENESS / math.log(total + PRIOR_TEXTS)
         self._distinctiveness = {
-            word: math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1))
+            word: scale * max(0.0, math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1)))
             for word in query.words
-            if word not in COMMON_STEMS
-            and word not in query.hints
-            and not _is_unknown_compound(word, document_frequency)
         }
-        self._total_weight = sum(query.words[word] * value for word, value in self._distinctiveness.items()) or 1.0
-        self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in query.title) or 1.0
+        title = {word: self._distinctiveness.get(word, 0.0) for word in query.title if not _is_common(word)}
+        total_title = sum(title.values())
+        self._title_shares = {word: value / total_title for word, value in title.items()} if total_title else {}
+        """Share of what the title tells that each of its telling words tells."""
+        self._subject = {
+            *(query.title if len(query.title) <= MAX_SUBJECT_WORDS else ()),
+            *tokenize(context.feature or ""),
+        }
+        self.telling_words = sum(1 for word in query.words if not _is_common(word) and word not in query.hints)
+        """Number of words of the query that tell something about its subject."""
         self._mentions_by_part = _index_by_part(query.mentions)
         self._mention_scores: dict[str, float] = {}
+        self._min_similarity = math.sqrt(2 * math.log(total + PRIOR_TEXTS)) / SIMILARITY_DEVIATIONS
+        """What the most similar of so many texts would reach by chance."""
         self._mean_length = 0.0
+        self._file_coverage = 0.0
         self._maxima: tuple[float, ...] = ()
         self.hits: dict[int, ScoredMemory] = {}
 
@@ -153,35 +238,52 @@ class Ranking:
 
         Later rows are scored relative to the first ones, which are the best matches.
         """
-        new = [ScoredMemory(row) for row in rows if row["seq"] not in self.hits]
+        new = [ScoredMemory(row, self._weights_for(row)) for row in rows if row["seq"] not in self.hits]
         new = list({hit.row["seq"]: hit for hit in new}.values())
-        split = [_Words(hit.row) for hit in new]
+        split = [_Words(hit.row, with_paths="paths" in self._weights) for hit in new]
         self._mean_length = self._mean_length or _mean([words.length for words in split])
         amounts = [self._score_content(hit, words) for hit, words in zip(new, split, strict=True)]
         if not self._maxima:
             self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
+            self._file_coverage = _file_coverage(new, [text for text, _, _ in amounts])
         for hit, (text, title, paths) in zip(new, amounts, strict=True):
             hit.add("words", text / self._maxima[0])
             hit.add("title", title / self._maxima[1])
-            hit.add("paths", paths / self._maxima[2])
-            hit.add("named", max(map(self._score_mention, hit.files), default=0.0))
+            hit.add("paths", paths / self._maxima[2] * self._file_coverage)
+            named = max(map(self._score_mention, hit.files), default=0.0)
+            hit.add("named", named)
+            if named >= CERTAIN_MENTION:
+                hit.certainty = "is about a file that is named"
             self.hits[hit.row["seq"]] = hit
 
+    def _weights_for(self, row: Row) -> Mapping[str, float]:
+        is_prose = self._is_prose and row["files"] == "[]" and row["body_words"].count(" ") >= MIN_PROSE_WORDS
+        return PROSE_WEIGHTS if is_prose else self._weights
+
     def _score_content(self, hit: ScoredMemory, words: _Words) -> tuple[float, float, float]:
-        """Return the BM25 scores of text, title and paths, and set the evidence."""
+        """Return the BM25 scores of text, title and paths, and note what the words tell."""
         saturation = BM25_SATURATION * (
             1 - BM25_LENGTH_PENALTY + BM25_LENGTH_PENALTY * words.length / self._mean_length
         )
         weights = self._word_weights
-        text = covered = covered_title = distinct = 0.0
+        text = information = 0.0
+        telling = []
         for word, count in words.counts(weights).items():
-            distinctiveness = self._distinctiveness.get(word, 0.0)
-            distinct += distinctiveness
-            covered += distinctiveness * self._query.words[word]
-            if word in self._query.title:
-                covered_title += distinctiveness
             text += weights[word] * count / (count + saturation)
-        hit.evidence = (distinct + 1) * max(covered / self._total_weight, covered_title / self._total_title_weight)
+            if word in self._query.hints:
+                continue
+            distinctiveness = self._distinctiveness[word]
+            if _is_common(word):
+                information += COMMON_WORD_SHARE * distinctiveness
+            elif distinctiveness:
+                information += distinctiveness
+                telling.append(word)
+        hit.telling = tuple(sorted(telling, key=lambda word: -self._distinctiveness[word]))
+        hit.add("information", math.log1p(information))
+        covered = [word for word in telling if word in self._title_shares]
+        hit.add("covered", sum(self._title_shares[word] for word in covered))
+        if len(covered) == len(self._title_shares) >= MIN_CERTAIN_WORDS:
+            hit.certainty = "has every telling word of the title"
         return text, self._score_title(words), self._score_paths(words)
 
     def _score_title(self, words: _Words) -> float:
@@ -225,7 +327,7 @@ class Ranking:
 
     def score_shared_files(self) -> None:
         """Add scores for sharing files or folders with the top hits."""
-        for name, place_of in (("files", _whole_path), ("folders", _folder)):
+        for name, place_of in (("files", _file_key), ("folders", _folder)):
             feedback = self._feedback(place_of)
             sums = {place: sum(shares.values()) for place, shares in feedback.items()}
             total = sum(hit.score**FEEDBACK_EXPONENT for hit in self.top(FEEDBACK_HITS))
@@ -235,7 +337,7 @@ class Ranking:
                 for place in map(place_of, hit.files):
                     if place in sums:
                         best = max(best, sums[place] - OWN_FEEDBACK_DISCOUNT * feedback[place].get(seq, 0.0))
-                hit.add(name, best / total)
+                hit.add(name, self._file_coverage * best / total)
 
     def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Return the feedback of each top hit for the files or folders it touches."""
@@ -255,16 +357,16 @@ class Ranking:
 
         No memory overtakes the neighbor it gains from.
         """
-        before = {seq: (hit.score, hit.content_score, hit.evidence) for seq, hit in self.hits.items()}
+        before = {seq: (hit.score, hit.content_score, hit.relevance) for seq, hit in self.hits.items()}
         for first, second in consecutive:
             if first in before and second in before and _is_consecutive(self.hits[first].row, self.hits[second].row):
                 for source, target, share in ((first, second, SHARE_TO_NEXT), (second, first, SHARE_TO_PREVIOUS)):
                     hit = self.hits[target]
-                    score, content, evidence = before[source]
+                    score, content, relevance = before[source]
                     headroom = max(NEIGHBOR_CAP * score - hit.score, 0.0) / WEIGHTS["together"]
                     hit.add("together", min(share * content, headroom))
-                    if _has_same_origin(hit.row, self.hits[source].row):
-                        hit.evidence = max(hit.evidence, share * WEIGHTS["together"] * evidence)
+                    if "words" in hit.amounts or _has_same_origin(hit.row, self.hits[source].row):
+                        hit.inherited = max(hit.inherited, INHERITED_SHARE * relevance)
 
     def score_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Add scores for links to and from matches, given pairs of source and target."""
@@ -283,12 +385,47 @@ class Ranking:
         for seq, amount in similarities.items():
             if hit := self.hits.get(seq):
                 hit.add("meaning", amount)
-                hit.evidence = max(hit.evidence, MEANING_EVIDENCE * amount)
+                if amount >= self._min_similarity and self.telling_words >= MIN_CERTAIN_WORDS:
+                    hit.add("similar", 1.0)  # more than chance explains, and it is not about small talk
+
+    def require_telling(self, count: float) -> None:
+        """Let words count as evidence only where at least so many of them tell something about the subject."""
+        for hit in self.hits.values():
+            if len(hit.telling) < count:
+                hit.telling = ()
+
+    def top_sources(self, limit: int) -> list[str]:
+        """Return the sources of the top hits, at most `limit`."""
+        return list(dict.fromkeys(hit.row["source"] for hit in self.top(limit)))
+
+    def score_sources(self, ends: Collection[int]) -> None:
+        """Add scores for other matching passages of the same session, and for its end, where a talk is concluded."""
+        by_source: dict[tuple[str, str], list[ScoredMemory]] = {}
+        for hit in self.hits.values():
+            by_source.setdefault((hit.row["kind"], hit.row["source"]), []).append(hit)
+        for hits in by_source.values():
+            ranked = sorted(hits, key=lambda hit: -hit.components.get("words", 0.0))
+            best, relevance = ranked[0].components.get("words", 0.0), ranked[0].relevance
+            for hit in hits if len(hits) > 1 else ():
+                other = ranked[1] if hit is ranked[0] else ranked[0]
+                hit.add("source", other.components.get("words", 0.0))
+                hit.inherited = max(hit.inherited, SOURCE_SHARE * relevance)
+                if hit.row["seq"] in ends:
+                    hit.add("end", best)
+                    hit.inherited = max(hit.inherited, relevance)
+
+    def score_success(self) -> None:
+        """Add scores for the share of attempts that completed their task after they were shown it."""
+        for hit in self.hits.values():
+            wins, losses = hit.row["wins"], hit.row["losses"]
+            hit.add("success", wins / (wins + losses) if wins + losses else 0.0)
 
     def score_failures(self, tasks: Collection[str]) -> None:
         """Add scores for memories learned in tasks that failed the same way."""
         for hit in self.hits.values():
-            hit.add("failure", float(hit.row["origin_task"] in tasks))
+            if hit.row["origin_task"] in tasks:
+                hit.add("failure", 1.0)
+                hit.certainty = "was learned from the same failure"
 
     def score_metadata(self) -> None:
         """Add scores for tags, age, confidence, success and origin."""
@@ -298,6 +435,7 @@ class Ranking:
         for hit in self.hits.values():
             row = hit.row
             hit.add("tags", self._score_tags(row["tag_words"]))
+            self._score_subject(hit)
             hit.add("confidence", decayed_confidence(row["confidence"], at - days_of(_last_confirmed(row))))
             hit.add("success", row["success_rate"] or 0.0)
             hit.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
@@ -309,8 +447,19 @@ class Ranking:
         """Add scores for recency."""
         at = days_of(self._context.at)
         for hit in self.hits.values():
-            created = days_of(hit.row["created_at"] if "created_at" in hit.row else hit.row["started_at"])
+            created = days_of(next(hit.row[name] for name in _DATE_COLUMNS if name in hit.row))
             hit.add("recency", 0.5 ** (max(at - created, 0.0) / HALF_LIFE_DAYS))
+
+    def _score_subject(self, hit: ScoredMemory) -> None:
+        """Note tags that occur in the query; one in the title or the feature name tells what the task is about."""
+        for tag in parse_string_list(hit.row["tags"]):
+            words = tokenize(tag)
+            if not words or all(map(_is_common, words)) or not all(word in self._word_weights for word in words):
+                continue
+            rarity = min(self._distinctiveness[word] for word in words)
+            hit.amounts["tagged"] = max(hit.amounts.get("tagged", 0.0), rarity / MAX_TAG_RARITY)
+            if rarity >= CERTAIN_TAG_RARITY and all(word in self._subject for word in words):
+                hit.certainty = f"its tag {tag} names the subject"
 
     def _score_tags(self, tags: str) -> float:
         """Return the share of the tag words that occur in the query."""
@@ -323,10 +472,10 @@ class _Words:
 
     __slots__ = ("body", "length", "paths", "tags", "title")
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, *, with_paths: bool) -> None:
         self.title = row["title_words"].split()
         self.body = row["body_words"].split()
-        self.paths = row["path_words"].split()
+        self.paths = row["path_words"].split() if with_paths else []
         self.tags = row["tag_words"].split()
         self.length = (
             TITLE_FIELD_WEIGHT * len(self.title)
@@ -349,9 +498,18 @@ class _Words:
         return counts
 
 
-def _is_unknown_compound(word: str, document_frequency: Mapping[str, int]) -> bool:
-    """Return whether a word is a compound identifier that no memory has; its parts are counted already."""
-    return ("_" in word or "." in word) and not document_frequency.get(word)
+def _is_common(word: str) -> bool:
+    """Return whether a word says nothing about the subject of a text."""
+    return word in COMMON_STEMS or (len(word) == 1 and word.isdigit())
+
+
+def _file_coverage(hits: Sequence[ScoredMemory], scores: Sequence[float]) -> float:
+    """Return the share of the best matching texts that name files.
+
+    Evidence that only some candidates can have must not push out the others.
+    """
+    best = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])[:COVERAGE_HITS]
+    return sum(1 for _, hit in best if hit.files) / len(best) if best else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -364,6 +522,11 @@ def _sort_key(hit: ScoredMemory) -> tuple[float, int]:
 
 def _whole_path(path: str) -> str:
     return path
+
+
+def _file_key(path: str) -> str:
+    """Return what identifies a file even if its tree was moved, as from `src/java` to `src/main/java`."""
+    return "/".join(path.rsplit("/", FILE_KEY_SEGMENTS)[-FILE_KEY_SEGMENTS:])
 
 
 def _folder(path: str) -> str:

@@ -1,8 +1,8 @@
 """Selection of the few ranked memories to show.
 
-A few relevant memories help; a long list distracts. Memories with too little in common with the task are dropped even
-if nothing else is left, near-duplicates of a better memory are dropped, and kinds not shown yet are preferred among
-equals.
+A few relevant memories help; a long list distracts. What is hardly relevant by the estimate of `estimate` is dropped,
+even if nothing else is left, and so is what is far less relevant than the best. Near-duplicates of a better memory are
+dropped, and kinds not shown yet are preferred among equals.
 """
 
 from __future__ import annotations
@@ -14,18 +14,13 @@ from ralph.core.tokenize import parse_string_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.recall.rank import ScoredMemory
 
 MAX_SHOWN = 8
 """Number of memories shown by default."""
-MIN_EVIDENCE = 1.1
-"""Minimum evidence for a memory to be shown, however few others there are.
-
-97% of the memories that answer a question are above it; of the best hits for unrelated questions, 15%.
-"""
 HIDE_BELOW_CONFIDENCE = 0.35
 """Confidence at or below which a memory that did not help is no longer shown."""
 MIN_NET_LOSSES = 4
@@ -34,6 +29,27 @@ DUPLICATE_SIMILARITY = 0.7
 """Jaccard similarity of vocabularies from which two memories count as duplicates."""
 SAME_KIND_FACTOR = 0.93
 """Score factor for each memory of the same kind already chosen."""
+MAX_NAMED_WORDS = 4
+"""Number of words in common that a reason names."""
+
+
+@record
+class Cut:
+    """Estimated relevance from which memories are shown."""
+
+    minimum: float
+    share_of_best: float
+    """Share of the relevance of the best memory that the others need."""
+
+    def minimum_for(self, ranked: Iterable[ScoredMemory]) -> float:
+        """Return the relevance that one of these candidates needs."""
+        return max(self.minimum, self.share_of_best * max((hit.relevance for hit in ranked), default=0.0))
+
+
+PROMPT_CUT = Cut(minimum=0.04, share_of_best=0.04)
+"""For the prompt of a task, which has room for several memories and is read once."""
+SESSION_CUT = Cut(minimum=0.15, share_of_best=0.4)
+"""For what a person types into a session, where most prompts need no memory."""
 
 _NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
@@ -50,17 +66,22 @@ class Selection:
 
 
 def select(
-    ranked: Sequence[ScoredMemory], context: RecallContext, limit: int = MAX_SHOWN, tags: Collection[str] = ()
+    ranked: Sequence[ScoredMemory],
+    context: RecallContext,
+    limit: int = MAX_SHOWN,
+    tags: Collection[str] = (),
+    cut: Cut = PROMPT_CUT,
 ) -> list[Selection]:
     """Return the selection result of each ranked memory, in ranking order.
 
     With `tags`, only memories that have one of them are shown.
     """
+    minimum = cut.minimum_for(ranked)
     why_not: dict[int, str] = {}
     chosen: list[ScoredMemory] = []
     candidates: list[ScoredMemory] = []
     for hit in ranked:
-        reason = _exclusion_reason(hit, context, tags)
+        reason = _exclusion_reason(hit, context, tags) or irrelevance_reason(hit, minimum)
         if reason:
             why_not[hit.row["seq"]] = reason
         else:
@@ -91,10 +112,17 @@ def _exclusion_reason(hit: ScoredMemory, context: RecallContext, tags: Collectio
     if hit.row["losses"] - hit.row["wins"] >= MIN_NET_LOSSES and hit.row["confidence"] <= HIDE_BELOW_CONFIDENCE:
         attempts = hit.row["wins"] + hit.row["losses"]
         return f"did not help: only {hit.row['wins']} of {attempts} attempts that saw it completed their task"
-    if hit.evidence < MIN_EVIDENCE:
-        evidence = f"evidence {hit.evidence:.2f}, minimum {MIN_EVIDENCE:g} regardless of score"
-        return f"has too few distinctive words or files in common with the task ({evidence})"
     return ""
+
+
+def irrelevance_reason(hit: ScoredMemory, minimum: float) -> str:
+    """Return why a candidate is not relevant enough; empty if it is, or if it certainly belongs to the query."""
+    if hit.certainty or hit.relevance >= minimum:
+        return ""
+    if not hit.is_related and not hit.inherited:
+        return "has nothing in common with the task but common words"
+    shared = ", ".join(hit.telling[:MAX_NAMED_WORDS]) or "no telling word"
+    return f"is hardly relevant: in common {shared} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
 
 
 def _is_negative(hit: ScoredMemory) -> bool:

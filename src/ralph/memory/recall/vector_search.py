@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import lru_cache
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ralph.core.errors import RalphError
+from ralph.memory.recall.rank import SIMILARITY_DEVIATIONS
 from ralph.store.vectors import VectorStore, has_vectors
 
 TYPE_CHECKING = False
@@ -35,8 +37,6 @@ COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
 CENTERING_PRIOR = 20
 """Number of vectors at which half of their mean is used for centering."""
-MAX_SIMILARITY_DEVIATIONS = 4.0
-"""Number of standard deviations above the mean that counts as maximum similarity."""
 FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
 """Delay before the first and between later background passes; short runs end before the model is loaded."""
 SHUTDOWN_SECONDS = 1.0
@@ -46,7 +46,7 @@ BACKGROUND_NICE = 5
 waits for the interpreter lock would wait for a thread that gets no time to release it."""
 
 _lock = threading.Lock()
-_spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
+_spaces: WeakKeyDictionary[Store, dict[str, VectorSpace]] = WeakKeyDictionary()
 _shared_spaces: WeakValueDictionary[tuple[object, ...], VectorSpace] = WeakValueDictionary()
 """Spaces in use, by database and project: every thread has a store of its own, but all use the same vectors."""
 _encoders: list[Encoder | None] = []
@@ -62,27 +62,36 @@ def cached_encoder() -> Encoder | None:
         return _encoders[0]
 
 
-def find_similar(store: Store, context: RecallContext) -> Similarities | None:
-    """Return the similarity of memories to a context; None without the extra or without vectors."""
+def find_similar(store: Store, context: RecallContext, index: str = "memory") -> Similarities | None:
+    """Return the similarity of memories, or episodes, to a context; None without the extra or without vectors."""
     text = "\n".join(filter(None, (context.title, context.body, *context.errors)))
-    if not text.strip() or not has_vectors(store.scope):
+    if not text.strip() or not has_vectors(store.scope, index):
         return None
     model = cached_encoder()  # slow to load, so only if there are vectors
     if model is None:
         return None
-    vectors = VectorStore(store.scope, model.model, model.size)
-    query = model.encode([text], MAX_QUERY_TOKENS)[0]
-    loaded = _space(store).refresh(vectors)
+    vectors = VectorStore(store.scope, model.model, model.size, index)
+    loaded = _space(store, index).refresh(vectors)
+    query = _encode_query(text)
     return Similarities(loaded.rows, loaded.similarities(query), vectors) if loaded else None
 
 
-def _space(store: Store) -> VectorSpace:
+@lru_cache(maxsize=1)
+def _encode_query(text: str) -> bytes:
+    """Return the vector of a query; memories and episodes are searched with the same one."""
+    model = cached_encoder()
+    return model.encode([text], MAX_QUERY_TOKENS)[0] if model else b""
+
+
+def _space(store: Store, index: str) -> VectorSpace:
     """Return the vectors of a project, which the stores of all threads share until the last one is closed."""
     with _lock:
-        if store not in _spaces:
+        spaces = _spaces.setdefault(store, {})
+        if index not in spaces:
             url = store.database.display_url
-            _spaces[store] = _shared_spaces.setdefault((url, _file_number(url), store.project_id), VectorSpace())
-        return _spaces[store]
+            key = (url, _file_number(url), store.project_id, index)
+            spaces[index] = _shared_spaces.setdefault(key, VectorSpace())
+        return spaces[index]
 
 
 def _file_number(path: str) -> int:
@@ -165,7 +174,7 @@ class LoadedVectors:
         direction /= max(float(np.linalg.norm(direction)), 1e-6)
         centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
         cosines = (self._project(direction) - self._mean @ direction) / centered_lengths
-        return (cosines - cosines.mean()) / (MAX_SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
+        return (cosines - cosines.mean()) / (SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
 
 
 class Similarities:
@@ -201,14 +210,15 @@ def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda 
     model = cached_encoder() if should_continue(count) else None
     if model is None:
         return 0
-    vectors = VectorStore(store.scope, model.model, model.size)
-    while should_continue(count) and (rows := vectors.missing(STORE_BATCH_SIZE)):
-        encoded: list[bytes] = []
-        while len(encoded) < len(rows) and should_continue(count):
-            batch = rows[len(encoded) : len(encoded) + ENCODE_BATCH_SIZE]
-            encoded += model.encode([f"{row['title']}\n{row['body']}" for row in batch])
-        vectors.put(rows[: len(encoded)], encoded)
-        count += len(encoded)
+    for index in ("memory", "episode"):
+        vectors = VectorStore(store.scope, model.model, model.size, index)
+        while should_continue(count) and (rows := vectors.missing(STORE_BATCH_SIZE)):
+            encoded: list[bytes] = []
+            while len(encoded) < len(rows) and should_continue(count):
+                batch = rows[len(encoded) : len(encoded) + ENCODE_BATCH_SIZE]
+                encoded += model.encode([f"{row['title']}\n{row['body']}" for row in batch])
+            vectors.put(rows[: len(encoded)], encoded)
+            count += len(encoded)
     return count
 
 

@@ -51,11 +51,12 @@ _INDEX_NOUNS = {
     "memory": ("memory", "memories"),
     "attempt": ("journal entry", "journal entries"),
     "failure": ("failure report", "failure reports"),
+    "episode": ("episode", "episodes"),
 }
 """Singular and plural noun for the rows of each index."""
-_NAMED = ("memory", "tasks", "features", "sessions")
+_NAMED = ("memory", "tasks", "features", "sessions", "episodes")
 """Tables whose rows are reported by id."""
-_INDEX_PROBLEM = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
+_INDEX_PROBLEM = re.compile(r"(?:memory|attempt|failure|episode)_(?:words|index)|memory_files|fts5|search index")
 _OTHER_PROBLEM = re.compile(" checksum: |malformed database schema")
 """Problems that must not be mistaken for index problems: row ids may be any text, and a bad schema hides the file."""
 
@@ -343,7 +344,7 @@ def _compare(database: Database, project_id: str = "") -> dict[str, IndexCompari
             compared[index] = compare_index(database, index, project_id)
         except StoreUnavailableError:
             raise
-        except RalphError:
+        except (RalphError, KeyError, TypeError):  # the definition of its table may be damaged, too
             compared[index] = None
     return compared
 

@@ -408,9 +408,8 @@ def replace_rows(ours: ProjectScope, theirs: ProjectScope) -> None:
         claims = theirs.query(
             "SELECT id, status, claim_token FROM tasks WHERE project_id = :project_id AND claim_token > 0"
         )
-        vectors = next(part for part in PROJECT_TABLES if part.table == "memory_vectors")
         # Processes that cache vectors ask only for those with higher numbers than the last one they have seen.
-        shifts = {vectors.table: _number_range(theirs, vectors)[1] or 0}
+        shifts = {part.table: _number_range(theirs, part)[1] or 0 for part in PROJECT_TABLES if part.number == "made"}
         delete_rows(theirs)
         _reserve_numbers(ours, theirs, shifts)
         copy_rows(ours, theirs, shifts)

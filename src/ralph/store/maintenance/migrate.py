@@ -160,8 +160,8 @@ def search_indexes(connection: apsw.Connection) -> list[str]:
 
 # --- search indexes ------------------------------------------------------------------------
 
-_INDEXES = ("memory_index", "attempt_index", "failure_index")
-_INDEX_TABLES = ("memory_words", "attempt_words", "failure_words", "memory_files")
+_INDEXES = ("memory_index", "attempt_index", "failure_index", "episode_index")
+_INDEX_TABLES = ("memory_words", "attempt_words", "failure_words", "episode_words", "memory_files")
 _INDEX_PARTS = ("data", "idx", "content", "docsize", "config")
 
 

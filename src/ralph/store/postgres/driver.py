@@ -40,6 +40,7 @@ MIGRATION_LOCK = 0x52414C50  # "RALP"
 """Key of the advisory lock for migrations."""
 PROJECT_LOCK = 0x52414C51
 """First key of the advisory locks of projects."""
+VACUUM_LATER = "The server overwrites the deleted rows the next time it vacuums; its own log and backups may hold them."
 MAX_RESERVED = 100_000_000
 """Maximum number of sequence values to reserve, which takes half a minute."""
 
@@ -237,6 +238,10 @@ class PostgresDatabase:
                 f"The connection to {self.display_url} was lost during a commit. Check whether the change was made "
                 "before you repeat it."
             ) from None
+
+    def erase_deleted(self) -> str:
+        """Do nothing: the server decides when it overwrites deleted rows."""
+        return VACUUM_LATER
 
     def announce(self, project_id: str, topic: str) -> None:
         """Notify watches of this topic when the transaction commits."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ralph.store.database import Row
     from ralph.store.postgres.driver import PostgresDatabase
 
-_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
+_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures", "episode": "episodes"}
 """Table that each index covers."""
 SAMPLE_ROWS = 128
 """Number of newest rows from which word frequencies are estimated."""
@@ -154,10 +154,11 @@ class PostgresWordIndex:
     def optimize(self, *, is_full: bool = False) -> None:
         """Do nothing: the server maintains its indexes."""
 
-    def set_bulk_mode(self, is_bulk: bool) -> None:
+    def set_bulk_mode(self, index: str, is_bulk: bool) -> None:
         """Update the planner statistics after a bulk insert."""
         if not is_bulk:
-            self._database.execute("ANALYZE memory, memory_words, memory_files, memory_events")
+            others = ", memory_files, memory_events" if index == "memory" else ""
+            self._database.execute(f"ANALYZE {_TABLES[index]}, {index}_words{others}")
 
     def insert(self, index: str, rows: Sequence[Row]) -> None:
         """Index rows that are not indexed yet."""

@@ -42,6 +42,7 @@ SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
 SERVER_CACHE_KIB = 512
 """Size of the page cache of each connection of a server, in KiB; otherwise SQLite's own limit is 2,000."""
+READ_MEANWHILE = "Another process is reading the database: its write-ahead log holds the bytes until that ends."
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
 
@@ -285,6 +286,13 @@ class SqliteDatabase:
     def single_statement(self) -> WriteTransaction:
         """Return the transaction of this connection: all writers of a file are serialized."""
         return self._turn
+
+    def erase_deleted(self) -> str:
+        """Write the file anew without what was deleted; even `secure_delete` leaves copies in other pages."""
+        self.words.optimize(is_full=True)
+        self.execute("VACUUM")
+        (checkpoint,) = self.query("PRAGMA wal_checkpoint(TRUNCATE)")
+        return READ_MEANWHILE if checkpoint["busy"] else ""
 
     def announce(self, project_id: str, topic: str) -> None:
         """Do nothing: a watch polls the file."""

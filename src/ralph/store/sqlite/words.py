@@ -28,7 +28,7 @@ INDEX_BATCH = 20
 
 More rows would leave so few segments that the next insert soon has to merge all of them.
 """
-_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
+_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures", "episode": "episodes"}
 """Table that each index covers."""
 MAX_POSTINGS = 20_000
 """Maximum number of postings that a search reads, rarest words first.
@@ -204,12 +204,11 @@ class SqliteWordIndex:
         for index in _TABLES:
             self._database.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
 
-    def set_bulk_mode(self, is_bulk: bool) -> None:
-        """Suspend automatic merging of the memory index during a bulk insert (`is_bulk`), or resume it."""
+    def set_bulk_mode(self, index: str, is_bulk: bool) -> None:
+        """Suspend automatic merging of an index during a bulk insert (`is_bulk`), or resume it."""
         merge = 0 if is_bulk else AUTOMERGE
-        self._database.execute(
-            "INSERT INTO memory_index (memory_index, rank) VALUES ('automerge', :merge)", merge=merge
-        )
+        name = f"{index}_index"
+        self._database.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('automerge', :merge)", merge=merge)
 
     def optimize(self, *, is_full: bool = False) -> None:
         """Merge a bounded number of index segments, or all if `is_full` is true: every search reads each segment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.web.api import memories, memory, projects, runs, staging, stats, tasks, transfer
+from ralph.web.api import episodes, memories, memory, projects, runs, staging, stats, tasks, transfer
 
 ENDPOINTS = (
     *memories.calls.all,
@@ -15,5 +15,6 @@ ENDPOINTS = (
     *runs.runs.all,
     *runs.journal.all,
     *runs.failures.all,
+    *episodes.calls.all,
     *stats.calls.all,
 )

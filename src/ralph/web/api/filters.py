@@ -91,8 +91,8 @@ def memory_filter_from(project: Project, filters: MemoryFilters) -> MemoryFilter
         task_type=sanitize(filters.task_type) or None,
         min_confidence=filters.min_confidence,
         min_success_rate=filters.min_success_rate,
-        after=_moment("after", filters.after, filters.after_date),
-        before=_moment("before", filters.before, filters.before_date),
+        after=moment("after", filters.after, filters.after_date),
+        before=moment("before", filters.before, filters.before_date),
         is_stale=filters.stale,
     )
 
@@ -120,7 +120,8 @@ def _states(names: list[StateName]) -> tuple[MemoryState, ...]:
     return tuple(map(MemoryState, dict.fromkeys(names))) or (MemoryState.ACTIVE,)
 
 
-def _moment(name: str, value: str, alias_value: str) -> str:
+def moment(name: str, value: str, alias_value: str = "") -> str:
+    """Return the timestamp of a date parameter, which may have an alias; empty if neither is given."""
     if value and alias_value:
         raise InvalidValueError(f"{name} and {name}_date are the same; use only one of them.")
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     ImportFormat: TypeAlias = str
     ExportFormat: TypeAlias = str
 else:
-    ImportFormat = Literal[(*import_formats(), UNKNOWN_FORMAT)]
+    ImportFormat = Literal[(*(name for name in import_formats() if not FORMATS[name].is_database), UNKNOWN_FORMAT)]
     ExportFormat = Literal[tuple(name for name in export_formats() if not FORMATS[name].is_directory)]
 
 calls = EndpointGroup("memories")
@@ -99,6 +99,8 @@ class ImportSummary(Struct, kw_only=True):
     quarantined: int
     tasks: int
     """Number of tasks added, if the file contained tasks."""
+    features: int
+    """Number of features added, if the file was the project of another program."""
     staged: int
     """Number of learnings staged, if the file was the state of a loop."""
     change_id: str
@@ -107,7 +109,7 @@ class ImportSummary(Struct, kw_only=True):
     problems: list[ImportProblem]
 
 
-_COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined", "tasks", "staged")
+_COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined", "tasks", "features", "staged")
 
 
 class ExportQuery(MemoryFilters):

@@ -67,12 +67,6 @@ def show_journal(project: Project, query: JournalPageQuery) -> PageView:
     )
 
 
-def show_session(project: Project, id: str) -> PageView:
-    """Show a session outside the loop."""
-    session = project.sessions.get(id)
-    return PageView(template="session.html", values={"session": session})
-
-
 def _is_listed(run: str, runs: list[RunStats]) -> bool:
     return not run or any(one.id == run for one in runs)
 

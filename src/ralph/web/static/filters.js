@@ -1,13 +1,13 @@
-// Journal page: apply filters on change and search as you type; the URL stays in sync.
+// Pages with a form[data-filters]: apply filters on change and search as you type; the URL stays in sync.
 
 import { showError, debounce, refresh } from "/static/ui.js";
 
-const form = document.getElementById("journal-form");
-const field = document.getElementById("journal-search");
+const form = document.querySelector("form[data-filters]");
+const field = form.querySelector("[data-search]");
 
 function address() {
   const data = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
-  return data.size ? `/journal?${data}` : "/journal";
+  return data.size ? `${form.getAttribute("action")}?${data}` : form.getAttribute("action");
 }
 
 // refresh() drops outdated responses, because the URL has changed by then.

@@ -1,0 +1,40 @@
+"""Estimate of the probability that a candidate is relevant to a query.
+
+A score orders candidates; it does not tell whether the best of them is any good. The estimate does: a logistic
+regression over what a candidate and a query have in common, fitted to prompts with labeled memories (bench/prompts).
+It does not depend on the length of the query: words that match nothing change nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INTERCEPT = -8.6
+COEFFICIENTS = {
+    "words": 3.35,
+    "information": 1.9,
+    "covered": 1.5,
+    "title": 0.5,
+    "named": 0.4,
+    "tagged": 1.0,
+    "meaning": 1.35,
+    "similar": 4.5,
+    "files": 1.0,
+    "feature": 5.5,
+    "failure": 7.5,
+    "hat": 0.3,
+    "task type": 0.3,
+}
+"""Log odds for one unit of each kind of evidence."""
+INHERITED_SHARE, SOURCE_SHARE = 0.25, 0.5
+"""Share of the estimate of a candidate that its neighbors inherit, and other passages of the same session."""
+
+
+def estimate_relevance(amounts: Mapping[str, float]) -> float:
+    """Return the probability from 0 to 1 that a candidate with this evidence is relevant."""
+    log_odds = INTERCEPT + sum(weight * amounts[name] for name, weight in COEFFICIENTS.items() if name in amounts)
+    return 1 / (1 + math.exp(-log_odds))

@@ -1,0 +1,102 @@
+"""Recall of episodes: the conclusion of a talk is found, and nothing is shown for words that ask for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ralph.core.records import EpisodeKind, now
+from ralph.memory.recall.episodes import recall_episodes
+from ralph.memory.recall.past_work import render_past_work
+from ralph.memory.recall.query import RecallContext
+from ralph.project import Project
+from ralph.store import Store
+from tests.make import an_episode
+
+
+def recalled(store: Store, title: str, **fields: Any) -> list[str]:
+    context = RecallContext(title=title, at=now(), **fields)
+    return [one.episode.text for one in recall_episodes(store, context)]
+
+
+TALK = (
+    "The upstream API blocks us with 429. Is the retrier too aggressive?",
+    "Agent: the retrier loops up to ten attempts, past the rate limit window.",
+    "Seven attempts. Eight trips the window of the upstream. Leave it at seven.",
+)
+
+
+def fill(store: Store) -> None:
+    store.episodes.add([an_episode(text, source="talk", position=n) for n, text in enumerate(TALK)])
+    store.episodes.add(
+        [
+            an_episode(f"Commit about subject number {n}: tidy the parser", kind=EpisodeKind.COMMIT, source=f"c{n}")
+            for n in range(50)
+        ]
+    )
+
+
+def test_the_conclusion_of_a_talk_is_found_with_it(store: Store) -> None:
+    fill(store)
+
+    assert set(recalled(store, "The retrier retries past the upstream rate limit window")) == set(TALK)
+
+
+def test_words_that_ask_for_nothing_bring_nothing(store: Store) -> None:
+    fill(store)
+
+    for text in ("continue", "yes, go on", "ok", "run the tests", "commit this", "Bake a chocolate cake"):
+        assert recalled(store, text) == []
+
+
+def test_the_own_session_and_what_was_shown_are_left_out(store: Store) -> None:
+    fill(store)
+    question = "upstream rate limit window of the retrier"
+
+    assert recalled(store, question, session="talk") == []
+    shown = frozenset(one.id for one in store.episodes.of_source(EpisodeKind.SESSION, "talk"))
+    assert recalled(store, question, shown=shown) == []
+
+
+def test_passages_are_quoted_dated_attributed_and_in_order_of_time(store: Store) -> None:
+    store.episodes.add(
+        [
+            an_episode(
+                "Retries are capped at five\n\nThe upstream blocks more retries.",
+                kind=EpisodeKind.COMMIT,
+                source="3f1c09a" + "0" * 33,
+                at="2026-11-02T10:00:00.000Z",
+                files=("retry.py",),
+                links=("reverts:abcdef0123",),
+            ),
+            an_episode("Cap retries of the upstream at seven", source="s1", at="2026-11-03T10:00:00.000Z"),
+            an_episode("<task-done>t-1</task-done> retries of the upstream", source="s1", position=5),
+        ]
+    )
+
+    found = recall_episodes(store, RecallContext(title="How many retries does the upstream allow?", at=now()))
+    text, ids, left_out = render_past_work(found, "How many retries does the upstream allow?", 1000)
+
+    assert len(ids) == 3
+    assert not left_out
+    commit, said = (f"{id}" for id in ids[:2]) if text.index(ids[0]) < text.index(ids[1]) else (ids[1], ids[0])
+    assert f"### Commit 3f1c09a of 2026-11-02, reverts abcdef0 ({commit})\n> Retries are capped at five\n" in text
+    assert "> (retry.py)" in text
+    assert (
+        f"### Session of 2026-11-03 with Claude Code ({said})\n> Person: Cap retries of the upstream at seven\n" in text
+    )
+    assert "<task-done>" not in text
+    assert text.index("3f1c09a") < text.index("Session of")
+
+
+def test_the_prompt_of_a_task_has_past_work_within_its_budget(project: Project) -> None:
+    fill(project.store)
+    task = project.tasks.add("The retrier retries past the upstream rate limit window")
+
+    prompt = project.prompts.preview(task.id)
+
+    assert "## From Past Work" in prompt.text
+    assert "Leave it at seven." in prompt.text
+    (section,) = [one for one in prompt.sections if one.name == "From Past Work"]
+    assert section.tokens <= 1000
+    assert prompt.episodes == section.shown
+    assert "From Past Work" not in project.prompts.preview(task.id, with_memory=False).text
