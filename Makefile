@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs gitleaks lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-prompts bench-decisions prove docs gitleaks lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -163,6 +163,15 @@ simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies
 
 bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
 	@$(PEERS)/bin/python -m bench.recall $(ARGS)
+
+bench-prompts: $(VENV)/.dev ## What is shown for labeled prompts; BENCH_DATA=folder of memories.md files, ARGS="--meaning"
+	@$(BIN)/python -m bench.prompts $(ARGS)
+
+bench-decisions: $(VENV)/.dev ## Whether decisions of the past reach the prompt; BENCH_DATA=folder, ARGS="--limit 5"
+	@$(BIN)/python -m bench.decisions $(ARGS)
+
+prove: $(VENV)/.dev ## Corrections that the loop needs with and without its past, and the lift; BENCH_DATA=folder
+	@$(BIN)/python -m bench.decisions.prove
 
 docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, server, simulate, writers
+from bench import (
+    cold,
+    git_history,
+    growth,
+    hooks,
+    loop,
+    memory,
+    parallel,
+    postgres,
+    recall_speed,
+    server,
+    simulate,
+    transcripts,
+    writers,
+)
 from bench.measure import Table
 
 MEASUREMENTS = {
@@ -17,6 +32,9 @@ MEASUREMENTS = {
     "parallel": parallel.run,
     "server": server.run,
     "writers": writers.run,
+    "git-history": git_history.run,
+    "transcripts": transcripts.run,
+    "growth": growth.run,
 }
 BY_NAME_ONLY = {"simulate": simulate.run}
 """It takes minutes and measures no speed."""
@@ -24,9 +42,15 @@ BY_NAME_ONLY = {"simulate": simulate.run}
 
 def main() -> int:
     """Run the measurements."""
+    known = {**MEASUREMENTS, **BY_NAME_ONLY}
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all but simulate; of: {', '.join(known)}")
+    names = parser.parse_args().names
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown measurement: {unknown[0]}")
     table = Table()
-    for name in sys.argv[1:] or MEASUREMENTS:
-        {**MEASUREMENTS, **BY_NAME_ONLY}[name](table)
+    for name in names or MEASUREMENTS:
+        known[name](table)
     return 1 if table.missed else 0
 
 

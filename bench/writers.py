@@ -58,11 +58,11 @@ def fill(directory: Path, count: int) -> None:
 
 def _measure(table: Table, directory: Path, count: int) -> float:
     """Print one measurement and return the CPU of one process that runs alone, in milliseconds."""
-    nothing = min(_cpu(lambda: command(directory, sys.executable, "-c", "pass")) for _ in range(REPEATS))
-    alone = min(_cpu(lambda: _add(directory, "one alone")) for _ in range(REPEATS))
+    nothing = min(cpu(lambda: command(directory, sys.executable, "-c", "pass")) for _ in range(REPEATS))
+    alone = min(cpu(lambda: _add(directory, "one alone")) for _ in range(REPEATS))
     waits: list[float] = []
     began = time.perf_counter()
-    spent = _cpu(lambda: _all_at_once(directory, waits))
+    spent = cpu(lambda: _all_at_once(directory, waits))
     seconds = time.perf_counter() - began
     waits.sort()
     p50, p99 = waits[len(waits) // 2], waits[int(0.99 * len(waits))]
@@ -93,7 +93,7 @@ def _add(directory: Path, who: str) -> None:
     command(directory, PROGRAM, "memory", "add", f"Learned by {who}: {os.urandom(4).hex()}")
 
 
-def _cpu(act: Callable[[], object]) -> float:
+def cpu(act: Callable[[], object]) -> float:
     """Return the CPU time of the processes that a call runs, in seconds."""
     before = getrusage(RUSAGE_CHILDREN)
     act()

@@ -10,6 +10,7 @@ from bench.recall.texts import Memory, Query
 from ralph.core.records import Memory as Kept
 from ralph.core.records import MemorySource
 from ralph.memory.lifecycle.task_type import classify_objective
+from ralph.memory.recall.candidates import recall_memories
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rankers import RANKERS as FORMULAS
 from ralph.project import Project
@@ -79,6 +80,23 @@ class RalphWithMeaning(Ralph):
         self._project.memory.maintenance.embed()
 
 
+class RalphShown(Ralph):
+    """What the prompt of a task shows: at most eight, after selection."""
+
+    def search(self, query: Query, budget_tokens: int) -> list[str]:
+        """Return ids, best first."""
+        return [one.memory.id for one in recall_memories(self._project.store, _context(query)).shown]
+
+
+class RalphWithMeaningShown(RalphWithMeaning):
+    """The same with the extra installed."""
+
+    def search(self, query: Query, budget_tokens: int) -> list[str]:
+        """Return ids, best first."""
+        shown = recall_memories(self._project.store, _context(query), by_meaning=True).shown
+        return [one.memory.id for one in shown]
+
+
 class Profile(Ralph):
     """One of the published formulas, over all memories."""
 
@@ -106,5 +124,7 @@ def _context(query: Query) -> RecallContext:
 RANKERS = {
     "ralph": Ralph,
     "ralph+meaning": RalphWithMeaning,
+    "ralph as shown": RalphShown,
+    "ralph+meaning as shown": RalphWithMeaningShown,
     **{f"ralph:{name}": partial(Profile, name) for name in FORMULAS},
 }

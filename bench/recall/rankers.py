@@ -9,7 +9,7 @@ from typing import Protocol
 from bench.recall.texts import Memory, Query
 from ralph.memory.recall.rankers import RANKERS
 
-OURS = ("ralph", "ralph+meaning", *(f"ralph:{name}" for name in RANKERS))
+OURS = ("ralph", "ralph+meaning", "ralph as shown", "ralph+meaning as shown", *(f"ralph:{name}" for name in RANKERS))
 PEERS = ("bm25s", "chromadb", "mem0", "mcp-memory", "mcp-memory:whole")
 FLOOR = ("fts5_porter", "newest first", "file order")
 NAMES = (*OURS, *PEERS, *FLOOR)

@@ -85,7 +85,7 @@ def first(stores: list[Store], queries: int) -> list[Store]:
 
 def _read(file: Path) -> list[Store]:
     stores = []
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         try:
             stores.append(_store(json.loads(line)["events"]))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -96,7 +96,8 @@ def _read(file: Path) -> list[Store]:
     return stores
 
 
-def _lines(file: Path) -> Iterator[str]:
+def read_lines(file: Path) -> Iterator[str]:
+    """Yield the lines of a file that have text, unpacked."""
     opened = gzip.open if file.suffix == ".gz" else open
     try:
         with opened(file, "rt", encoding="utf-8") as lines:

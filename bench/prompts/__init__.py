@@ -1,0 +1,1 @@
+"""What is shown for prompts whose memories are labeled."""

@@ -1,0 +1,136 @@
+"""`make bench-prompts`: whether the memory that helps is shown for a prompt, and whether others are.
+
+BENCH_DATA names a folder with the `memories.md` files of the labeled projects; bench/prompts/README.md names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from bench.recall import table as recall_table
+from bench.recall.measures import interval
+from ralph.memory.recall.candidates import rank_memories
+from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT, Cut, select
+from ralph.memory.sessions import MAX_PROMPT_MEMORIES, session_query
+from ralph.project import Project
+from ralph.workspace import init_project
+
+LABELS = Path(__file__).with_name("labels.jsonl")
+HALVES = ("tune", "test")
+PLACES: dict[str, tuple[Cut, int]] = {
+    "session": (SESSION_CUT, MAX_PROMPT_MEMORIES),
+    "task": (PROMPT_CUT, MAX_SHOWN),
+}
+"""What is measured: how memories are selected for what a person types, and for the prompt of a task."""
+
+
+class Shown(NamedTuple):
+    """What was shown for one prompt."""
+
+    label: dict[str, Any]
+    right: set[str]
+    fine: set[str]
+    ids: list[str]
+
+
+def main(words: list[str] | None = None) -> int:
+    """Measure, print a table, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.prompts", description=__doc__)
+    parser.add_argument("--meaning", action="store_true", help="recall by meaning as well")
+    parser.add_argument("--list", action="store_true", help="print what was missed and what was noise")
+    asked = parser.parse_args(words)
+    folder = os.environ.get("BENCH_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        print("Let BENCH_DATA name a folder with the memories.md files of the labeled projects.", file=sys.stderr)
+        return 2
+    labels = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    out = recall_table.console()
+    results = {place: list(_measure(labels, Path(folder), place, by_meaning=asked.meaning)) for place in PLACES}
+    out.print(_table(results, "by words and meaning" if asked.meaning else "by words"))
+    for one in results["session"] if asked.list else ():
+        _print_faults(one)
+    return 0
+
+
+def _measure(labels: list[dict[str, Any]], folder: Path, place: str, *, by_meaning: bool) -> Iterator[Shown]:
+    cut, limit = PLACES[place]
+    for name in dict.fromkeys(label["project"] for label in labels):
+        with _project(next(folder.glob(f"{name}*.md")), by_meaning=by_meaning) as project:
+            ids = partial(_ids, {memory.title: memory.id for memory in project.memory.list()})
+            for label in labels:
+                if label["project"] == name:
+                    context = session_query(label["prompt"])
+                    ranked = rank_memories(project.store, context, by_meaning=by_meaning)
+                    choices = select(ranked, context, limit, cut=cut)
+                    shown = [one.scored.row["id"] for one in choices if not one.excluded_because]
+                    yield Shown(label, ids(label["right"]), ids(label["fine"]), shown)
+
+
+@contextmanager
+def _project(file: Path, *, by_meaning: bool) -> Iterator[Project]:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        init_project(root)
+        (root / ".ralph.toml").write_text(f"[memories]\nfiles = false\nmeaning = {str(by_meaning).lower()}\n")
+        with Project.open(root) as project:
+            project.transfer.import_text(file.read_text(encoding="utf-8"), "memories.md")
+            if by_meaning:
+                project.memory.maintenance.embed()
+            yield project
+
+
+def _ids(by_title: dict[str, str], names: list[str]) -> set[str]:
+    """Return the ids of labeled memories; entries without an id are labeled by their heading."""
+    headings = {name: name.partition(" (")[0] for name in names}
+    found = {
+        name: next((id for title, id in by_title.items() if title.startswith(heading)), name)
+        for name, heading in headings.items()
+    }
+    return {name if name.startswith("mem-") else found[name] for name in names}
+
+
+def _table(results: dict[str, list[Shown]], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for heading in ("shown for", "half", "right shown", "95 %", "noise per prompt", "95 %", "everyday with any"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading in ("shown for", "half") else "right")
+    for place, shown in results.items():
+        for half in HALVES:
+            table.add_row(place, half, *_figures([one for one in shown if one.label["half"] == half]))
+    return table
+
+
+def _figures(shown: list[Shown]) -> list[str]:
+    realistic = [one for one in shown if one.label["kind"] == "realistic"]
+    everyday = [one for one in shown if one.label["kind"] == "everyday"]
+    right = [float(bool(one.right.intersection(one.ids))) for one in realistic if one.right]
+    noise = [float(sum(id not in one.right | one.fine for id in one.ids)) for one in realistic]
+    brought = sum(bool(one.ids) for one in everyday)
+    return [*_mean(right), *_mean(noise), f"{brought} of {len(everyday)}"]
+
+
+def _mean(values: list[float]) -> tuple[str, str]:
+    low, high = interval(values)
+    return f"{fmean(values):.2f}", f"{low:.2f}–{high:.2f}"
+
+
+def _print_faults(one: Shown) -> None:
+    noise = [id for id in one.ids if id not in one.right | one.fine]
+    missed = one.right and not one.right.intersection(one.ids)
+    if missed or noise:
+        print(f"{one.label['id']}: missed {sorted(one.right) if missed else 'nothing'}, noise {noise}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
