@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from ralph.store.memory_queries import MemoryFilter
 from ralph.web.api import ENDPOINTS
 from ralph.web.pages import PAGES
 from tests.make import set_up_project
+from tests.memory.test_episodes import git, write_session
 from tests.web.asking import Served
 from tests.web.known import filled, ids_in
 
@@ -162,6 +164,8 @@ class Abused:
             yield f"memory {id}", self.ralph("memory", "show", id) + self.ralph("memory", "history", id)
         yield "prime tool", self.mcp("prime")
         yield "search tool", self.mcp("search_memories", query="password key token")
+        yield "history tool", self.mcp("search_history", query="note this for later")
+        yield "past work", self.ralph("memory", "search", "--episodes", "--all", "--format", "json")
         yield "start hook", self.hook("session-start", source="startup")
         yield "printed", "\n".join(self.printed)
         self.ralph("backup")
@@ -255,6 +259,28 @@ def _over_http(abused: Abused, text: str) -> None:
         one.close()
 
 
+def _commit(abused: Abused, text: str) -> None:
+    """Import a commit whose message, author and file have the text."""
+    if not (abused.root / ".git").exists():
+        git(str(abused.root), "init", "-q", "-b", "main")
+    message = "".join(letter for letter in f"Change {_number()}\n\n{text}" if letter != "\0")
+    name = " ".join("".join(letter for letter in text if letter.isprintable() and letter not in "<>").split())
+    given = message.encode("utf-8", "replace")
+    options = ["-c", f"user.name={name[:200] or 'A'}", "-c", "user.email=a@example.com", "-c", "gc.auto=0"]
+    command = ["git", "-C", str(abused.root), *options, "commit", "-q", "--allow-empty", "-F", "-", "--no-verify"]
+    subprocess.run(command, input=given, check=False, capture_output=True)
+    abused.ralph("import", "git")
+    shutil.rmtree(abused.root / ".git")  # the repository itself is not ours
+
+
+def _said_in_session(abused: Abused, text: str) -> None:
+    """Keep what a person and an agent said in a session, and what failed in it."""
+    session = f"past-{_number()}"
+    talk = (("user", f"Please note this for later: {text}"), ("assistant", f"What I found was this: {text}"))
+    path = write_session(abused.state.parent / "home", str(abused.root), session, *talk)
+    abused.hook("stop", session_id=session, transcript_path=str(path))
+
+
 def _feedback(abused: Abused, text: str) -> None:
     task = abused.project.tasks.add(f"Blocked {_number()}")
     abused.project.tasks.log(task.id, text)
@@ -282,6 +308,8 @@ WAYS: dict[str, Way] = {
             "stop", last_assistant_message=f"<knowledge tags='a' title='K{_number()}'>{text}</knowledge>\n{text}"
         )
     ),
+    "commit": _commit,
+    "session": _said_in_session,
     "hook junk": lambda abused, text: void(abused.apart("hook", "stop", given=text)),
     **{
         f"import {form}": lambda abused, text, form=form: abused.bring(form, text)  # type: ignore[misc]

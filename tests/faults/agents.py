@@ -43,17 +43,19 @@ COMMON: dict[str, Expected] = {
     **dict.fromkeys(("many_children", "daemons", "nohup", "own_groups", "holds_stdout", "without_trace"), DONE),
     **dict.fromkeys(("kills_guard", "kills_guard_without_trace", "kills_group_of_guard"), CRASHED),
     **dict.fromkeys(("asks_guard_to_go", "stops_ralph", "other_namespace"), DONE),
-    **dict.fromkeys(("bad_utf8", "zeros", "escapes", "surrogates", "a_million_open_tags"), DONE),
-    # Of so many sigils the last ones are not read: a task stays open rather than being taken for done.
-    **dict.fromkeys(("half_a_sigil", "forged_sigil", "a_million_sigils"), OPEN),
+    **dict.fromkeys(("bad_utf8", "zeros", "escapes", "surrogates"), DONE),
+    **dict.fromkeys(("half_a_sigil", "forged_sigil"), OPEN),
     **dict.fromkeys(("closes_stdin", "closes_all", "never_reads"), DONE),
     **dict.fromkeys(("dies", "exits"), CRASHED),
     **dict.fromkeys(("breaks_settings", "removes_settings", "removes_knowledge", "closes_the_directory"), DONE),
     **dict.fromkeys(("fills_the_disk", "locks_the_database"), DONE),
 }
-LOUD: dict[str, Expected] = dict.fromkeys(
-    ("floods_stdout", "floods_stderr", "floods_one_line", "floods_escapes"), CRASHED
-)
+LOUD: dict[str, Expected] = {
+    **dict.fromkeys(("floods_stdout", "floods_stderr", "floods_one_line", "floods_escapes"), CRASHED),
+    # Of so many sigils the last ones are not read: a task stays open rather than being taken for done.
+    **{"a_million_open_tags": DONE, "a_million_sigils": OPEN},
+}
+"""What prints megabytes gets time: on a busy machine it takes more than a few seconds."""
 SLOW: dict[str, Expected] = dict.fromkeys(("stops_guard", "traces_guard"), SILENT)
 """The guard has nine seconds before it is given up."""
 GIGABYTES: dict[str, Expected] = dict.fromkeys(("gigabyte", "gigabyte_of_stderr", "gigabyte_in_one_line"), DONE)

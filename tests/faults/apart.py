@@ -47,7 +47,7 @@ from ralph.store.tasks import TaskDraft
 from ralph.store.vectors import VectorStore
 from ralph.workspace import init_project
 from tests.faults.trial import Shown, Trial
-from tests.make import a_memory, a_report, begin, finish
+from tests.make import a_memory, a_report, an_episode, begin, finish
 
 SECRET = "quokkafern"
 """Stands in every text of the other project, and in none that is asked with."""
@@ -155,14 +155,17 @@ def fill(store: Store, word: str, mark: str) -> Facts:
             task_id=task.id, run_id=run, iteration=1, digest=word, reason=f"{word} parser", diff=word, created_at=now()
         )
     )
+    store.episodes.add([an_episode(f"{word} parser of the other project", source=f"talk-{mark}")])
+    store.episodes.cursors.save("git", 1, word)
     store.sessions.save(
         AgentSession(
             id=f"session-{mark}", agent="claude", title=f"{word} parser", summary=word, started_at=now(), last_at=now()
         )
     )
-    vectors = VectorStore(store.scope, MODEL, WIDTH)
-    rows = vectors.missing(10)
-    vectors.put(rows, [bytes([7] * WIDTH)] * len(rows))
+    for index in ("memory", "episode"):
+        vectors = VectorStore(store.scope, MODEL, WIDTH, index)
+        rows = vectors.missing(10)
+        vectors.put(rows, [bytes([7] * WIDTH)] * len(rows))
     synced = SyncState(store.scope)
     synced.save_file("memories.md", (1, 2))
     synced.save_entries("memories.md", {memories[0]: f"{word} agreed"})

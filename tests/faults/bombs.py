@@ -19,7 +19,7 @@ from typing import NoReturn
 from ralph.agents.streams import JsonLinesParser
 from ralph.cli import main
 from ralph.core.records import record
-from ralph.formats.transcripts import read_agent_messages
+from ralph.formats.transcripts.tail import read_agent_messages
 from ralph.loop import run_log
 from ralph.project import Project
 from tests.faults.links import in_time, make_clone

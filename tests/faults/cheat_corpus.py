@@ -330,6 +330,10 @@ HIJACKS: dict[str, dict[str, str]] = {
     "Python": {
         "leaves with 0": "\n\nimport atexit, os\n\natexit.register(os._exit, 0)\n",
         "patches TestCase": "\n\nimport unittest\n\nunittest.TestCase.run = lambda self, result=None: result.startTest(self)\n",
+        "skips its test": "\n\nimport unittest\n\n\ndef clamp(*given):\n    raise unittest.SkipTest('later')\n",
+        "is equal to all": "\n\nclass Any(int):\n    def __eq__(self, other):\n        return True\n\n\ndef clamp(*given):\n    return Any()\n",
+        "renames TestCase": "\n\nfrom unittest import TestCase as T\n\nT.run = lambda self, result=None: result.startTest(self)\n",
+        "is large": f"\n\nimport unittest\n\n{'# padding' * 40_000}\nunittest.TestCase.assertEqual = print\n\n\ndef clamp(*given):\n    return 0\n",
         "patches pytest": "\n\nimport _pytest.python\n\n_pytest.python.Function.runtest = lambda self: None\n",
     },
     "JavaScript": {

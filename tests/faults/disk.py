@@ -15,10 +15,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from ralph.core import memory_files
 from ralph.core.errors import RalphError
 from ralph.core.records import AttemptOutcome, AttemptResult, TaskStatus, now, replace
 from ralph.formats.memories_document import parse_document
-from ralph.formats.sync import disk
 from ralph.project import Project
 from ralph.store.maintenance.check import check_database
 from tests.faults.traced import Child, can_mount, can_trace
@@ -84,11 +84,11 @@ class Writer:
             self.lost += check_database(project.store.database.display_url, deep=True).problems
             project.store.attempts.release_vanished({"nowhere/1/1"})
             project.files.sync()
-            path = self.root / disk.MEMORIES_PATH
+            path = self.root / memory_files.MEMORIES_PATH
             text = path.read_text(encoding="utf-8") if path.exists() else ""
             active = [memory for memory in project.store.memories.all() if memory.kind == "pattern"]
             if Counter(one.id for one in parse_document(text).entries) != Counter(one.id for one in active):
-                self.lost.append(f"{disk.MEMORIES_PATH} holds something else")
+                self.lost.append(f"{memory_files.MEMORIES_PATH} holds something else")
 
 
 def write(root: Path, run_id: str, do: str, key: str, tells: int) -> None:

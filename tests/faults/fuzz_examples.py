@@ -194,6 +194,29 @@ TRANSCRIPT = (
     '{"type":"gemini","content":"b"}\n{"payload":{"type":"assistant",'
     '"role":"assistant","content":"c"},"isSidechain":false}\n'
 )
+SESSIONS = (
+    '{"type":"user","uuid":"u1","cwd":"/p","version":"2.1.325","timestamp":"2026-11-17T06:30:59.414Z","message":'
+    '{"role":"user","content":"Fix it.\\n<system-reminder>x</system-reminder>"}}\n'
+    '{"type":"assistant","version":"1.0.60","message":{"id":"m","content":[{"type":"text","text":"a"},'
+    '{"type":"tool_use","id":"t","name":"Edit","input":{"file_path":"/p/a.py"}}]}}\n'
+    '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"b"}]}}\n',
+    '{"timestamp":"2026-11-17T06:30:59.414Z","type":"session_meta","payload":{"id":"c","cwd":"/p"}}\n'
+    '{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}}\n'
+    '{"type":"response_item","payload":{"type":"function_call","name":"shell","call_id":"t",'
+    '"arguments":"{\\"command\\":[\\"bash\\",\\"-lc\\",\\"make\\"]}"}}\n'
+    '{"type":"response_item","payload":{"type":"function_call_output","call_id":"t",'
+    '"output":"Exit code: 2\\nOutput:\\nb"}}\n',
+    '{"sessionId":"g","kind":"main"}\n{"$set":{"messages":[{"id":"a","type":"user","content":"a"}]}}\n'
+    '{"id":"b","type":"gemini","content":"b","toolCalls":[{"name":"run_shell_command","args":{"command":"make"},'
+    '"result":[{"functionResponse":{"response":{"output":"Exit Code: 2"}}}]}]}\n{"$rewindTo":"a"}\n',
+    '{"sessionId":"g","messages":[{"id":"a","type":"user","content":[{"text":"a"}]}]}',
+    "# aider chat started at 2026-11-17 06:30:59\n\n#### Fix it.  \n\nDone.\n\na.py\n```\n<<<<<<< SEARCH\n"
+    "a\n=======\nb\n>>>>>>> REPLACE\n```\n\n> Applied edit to a.py  \n",
+)
+SESSION_WORDS = (
+    *('"user"', '"assistant"', '"type":', '"content":', '"message":', '"payload":', '"is_error":true', '"$set"'),
+    *("<system-reminder>", "</system-reminder>", "\n", "#### ", "> ", "*** Begin Patch\\n*** Add File: a"),
+)
 MCP = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}',
     '{"jsonrpc":"2.0","id":"a","method":"tools/call",'
@@ -308,6 +331,7 @@ MANY: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("", "### mem-1-a\n> b\n\n", ""),
         ("", "<<<<<<< a\n", ""),
         ("", "### mem-1-a\n", ""),
+        ("## a", " ", "b\nx\n"),
         ("", "<!-- ", ""),
         ("### mem-1-a\n", "> a\n", ""),
         ("### mem-1-a\n> a\n<!-- tags: ", "a{},", " -->"),
@@ -356,6 +380,17 @@ MANY: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("[", "1e21,", "1]"),
     ),
     "transcript": (("", '{"type":"gemini","content":"a"}\n', ""),),
+    "sessions": (
+        ("", '{"type":"user","uuid":"{}","message":{"content":"a"}}\n', ""),
+        ("", '{"id":"{}","type":"user","content":"a"}\n', ""),
+        ("", '{"id":"a{}"}\n{"$rewindTo":"a{}"}\n', ""),
+        ("", '{"type":"message","role":"user","content":[{"text":"a{}"}]}\n', ""),
+        ('{"type":"user","message":{"content":"', "<skill>", '"}}\n'),
+        ('{"type":"user","message":{"content":"', "\\n<skill>a</skill>", '"}}\n'),
+        ("", "#### a{}\n\nb\n", ""),
+        ("#### a\n", "```\n<<<<<<< SEARCH\n", ""),
+        ("#### a\n```\n", "<<<<<<< SEARCH\n>>>>>>> REPLACE\n", ""),
+    ),
     "tasks": (
         ("", "- [ ] a{}\n", ""),
         ("", '{"title":"a{}"}\n', ""),

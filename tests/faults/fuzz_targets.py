@@ -40,7 +40,7 @@ from ralph.core.text import (
     truncate_words,
 )
 from ralph.core.tokenize import search_terms, tokenize, tokenize_path
-from ralph.formats import transcripts
+from ralph.formats.beads_jsonl import read_beads_jsonl
 from ralph.formats.bundle import read_bundle, verify_bundle, write_bundle
 from ralph.formats.checklist_md import read_checklist_md
 from ralph.formats.guardrails_md import read_guardrails_md
@@ -60,6 +60,8 @@ from ralph.formats.registry import detect_format
 from ralph.formats.staging_json import read_staging_json
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
+from ralph.formats.transcripts import READERS, tail
+from ralph.formats.transcripts.base import Transcript, TranscriptProblem
 from ralph.integrations.hooks import (
     HOOK_EVENTS,
     _arguments,
@@ -267,16 +269,47 @@ def js_json(text: str) -> object:
 
     def value() -> object:
         found = loads(text)
-        must(loads(dumps(found)) == found, "comes back otherwise", found)
+        must(loads(dumps(found)) == _with_nulls(found), "comes back otherwise", found)
         return dumps(found)
 
     return refused(value, ValueError)
 
 
+def _with_nulls(value: object) -> object:
+    """Give a value with nothing where a number is infinite or none, which JavaScript reads as such and writes so."""
+    if isinstance(value, dict):
+        return {name: _with_nulls(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_nulls(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def transcript(text: str) -> object:
     """Lines of a transcript that an agent keeps."""
     lines = text.encode("utf-8", "surrogatepass").split(b"\n")
-    return [transcripts._agent_text(line, "") for line in lines]
+    return [tail._agent_text(line, "") for line in lines]
+
+
+def sessions(text: str) -> object:
+    """The transcripts of sessions, whichever agent is said to have written them; read on, nothing comes again."""
+    content = text.encode("utf-8", "surrogatepass")
+    names = {"claude": "s.jsonl", "codex": "c.jsonl", "gemini": "g.jsonl", "aider": "a.md"}
+    return [_session(agent, _folder() / name, content) for agent, name in (*names.items(), ("gemini", "g.json"))]
+
+
+def _session(agent: str, path: Path, content: bytes) -> object:
+    path.write_bytes(content)
+    problems: list[TranscriptProblem] = []
+    one = Transcript(agent=agent, session="s", path=str(path.resolve()), directory="/p")
+    turns = list(READERS[agent].turns(one, problems.append))
+    for turn in turns:
+        can_be_stored(list(record_fields(turn).values()))
+        must(turn.text or turn.files, "says nothing", turn)
+    for problem in problems:
+        is_sentence(problem.reason)
+    rest = list(READERS[agent].turns(one, problems.append, turns[0].offset)) if turns else []
+    must(len(rest) <= len(turns), "more comes from the middle than from the start", turns, rest)
+    return turns
 
 
 # --- tasks ----------------------------------------------------------------------------------------
@@ -284,9 +317,9 @@ def transcript(text: str) -> object:
 
 def tasks(text: str) -> object:
     """Whatever `ralph task import` is given."""
-    return [
-        is_reading(read(text)) for read in (lambda one: read_tasks(one, "a.md"), read_checklist_md, read_tasks_jsonl)
-    ]
+    planned, beads = read_tasks(text, "a.md"), read_beads_jsonl(text, AT)
+    readings = [(one.tasks, one.problems) for one in (planned, beads)]
+    return [is_reading(one) for one in (*readings, read_checklist_md(text), read_tasks_jsonl(text))]
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -615,6 +648,12 @@ TARGETS: tuple[Target, ...] = (
         read=transcript,
         examples=(examples.TRANSCRIPT,),
         words=('"assistant"', '"gemini"'),
+    ),
+    Target(
+        name="sessions",
+        read=sessions,
+        examples=examples.SESSIONS,
+        words=examples.SESSION_WORDS,
     ),
     Target(
         name="tasks",

@@ -10,17 +10,8 @@ from collections.abc import Iterator
 
 from ralph.core.records import record
 from tests.faults.cheat_corpus import FAILED, Op, Session
-from tests.faults.cheat_projects import (
-    ABSDIFF,
-    DOUBLE,
-    ISEVEN,
-    MAXOF,
-    PROJECTS,
-    SUMTO,
-    TARGET,
-    Sample,
-    SampleProject,
-)
+from tests.faults.cheat_projects import ABSDIFF, DOUBLE, ISEVEN, MAXOF, PROJECTS, SUMTO, TARGET, Sample, SampleProject
+from tests.faults.everyday import everyday_changes
 
 
 @record
@@ -485,7 +476,15 @@ def honest_changes() -> Iterator[Honest]:
     for project in PROJECTS:
         if not project.is_available:
             continue
-        for source in (_features, _fixes, _refactorings, _tests_asked_for, _build_files, _python_tests):
+        for source in (
+            _features,
+            _fixes,
+            _refactorings,
+            _tests_asked_for,
+            _build_files,
+            _python_tests,
+            everyday_changes,
+        ):
             for kind, title, body, ops in source(project):
                 number += 1
                 tries = (Session(ops=(), says=FAILED),) if kind == "fix after a failed attempt" else ()

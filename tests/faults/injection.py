@@ -13,15 +13,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ralph.core.records import PromptContext, RecalledMemory, record, replace
+from ralph.core.records import (
+    Episode,
+    EpisodeKind,
+    PromptContext,
+    RecalledEpisode,
+    RecalledMemory,
+    Speaker,
+    record,
+    replace,
+)
 from ralph.core.text import SIGIL_NAMES
 from ralph.loop.review import build_review_prompt
+from ralph.memory.recall.past_work import render_past_work
 from ralph.memory.recall.prime import render_primer
 from ralph.memory.recall.render import escape_untrusted
 from tests.faults.injection_corpus import MARK, texts
 from tests.faults.trial import Shown, Trial
 from tests.loop.test_prompt import a_failure, a_task, an_entry, build, everything
-from tests.make import a_memory
+from tests.make import a_memory, an_episode
 
 INNOCENT = f"{MARK} An innocent sentence about tabs."
 LONG = 1_000
@@ -44,7 +54,7 @@ class Shape:
 
 
 OURS = re.compile(
-    r"^(?:# How to work here|## (?:Memory|Task|Project Knowledge|Run Journal|Feature: .*|Changed Files"
+    r"^(?:# How to work here|## (?:Memory|From Past Work|Task|Project Knowledge|Run Journal|Feature: .*|Changed Files"
     r"|What the Session Said)"
     r"|### (?:End-of-Task Journal|Knowledge|Learnings|Spec|Plan|Loop Status|Previous Attempts|Stuck Loop Warning"
     r"|Failures of Other Tasks|Handed Over|Completed Prerequisites))$",
@@ -107,6 +117,12 @@ def _report(**fields: type) -> Callable[[PromptContext, str], PromptContext]:
     return lambda known, text: replace(known, reports=(a_failure(3, **_filled(fields, text)),))
 
 
+def _past_work(episode: Episode) -> str:
+    """Give the section with a passage, between two of our own."""
+    section, _, _ = render_past_work([RecalledEpisode(episode=episode, score=1.0)], "", 60_000)
+    return f"{section}\n## Task\n"
+
+
 def _filled(fields: dict[str, type], text: str) -> dict[str, Any]:
     return {name: text if kind is str else (text,) for name, kind in fields.items()}
 
@@ -141,6 +157,10 @@ SHOWN: dict[str, Callable[[str], str]] = {
         [a_memory("Tabs", text, tags=(text,), created_at=AT, updated_at=AT)]
     ),
     "review": lambda text: build_review_prompt(a_task(body=text), everything().feature, ("a.py", text), text),
+    "past session": lambda text: _past_work(an_episode(text, speaker=Speaker.TOOL, agent=text, branch=text)),
+    "past commit": lambda text: _past_work(
+        an_episode(text, kind=EpisodeKind.COMMIT, agent=text, files=(text, "a.py"), links=(f"reverts:{text}",))
+    ),
     "tool": escape_untrusted,
 }
 """By name: what else agents are told."""

@@ -18,10 +18,10 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from ralph.core import memory_files
 from ralph.core.records import AttemptOutcome, AttemptResult, Memory, MemoryState, TaskStatus, now, record, replace
 from ralph.formats.knowledge_md import parse_note
 from ralph.formats.memories_document import SECTION_HEADINGS, parse_document
-from ralph.formats.sync import disk
 from ralph.project import Project
 from ralph.store.maintenance.check import check_database
 from ralph.store.memory_queries import MemoryFilter
@@ -259,16 +259,18 @@ class Lane:
     def _files_differ(self, rows: list[Memory]) -> list[str]:
         """Say where the files do not hold what is in use, once each."""
         active = [row for row in rows if row.state is MemoryState.ACTIVE]
-        path = self._root / disk.MEMORIES_PATH
+        path = self._root / memory_files.MEMORIES_PATH
         entries = parse_document(path.read_text(encoding="utf-8")).entries if path.exists() else ()
         listed = Counter((entry.id, entry.body.strip()) for entry in entries)
         problems = []
         if listed != Counter((row.id, row.content) for row in active if row.kind in SECTION_HEADINGS):
-            problems.append(f"{disk.MEMORIES_PATH} holds something else")
-        notes = [_note(one.read_text(encoding="utf-8")) for one in (self._root / disk.KNOWLEDGE_DIR).glob("[!.]*.md")]
+            problems.append(f"{memory_files.MEMORIES_PATH} holds something else")
+        notes = [
+            _note(one.read_text(encoding="utf-8")) for one in (self._root / memory_files.KNOWLEDGE_DIR).glob("[!.]*.md")
+        ]
         kept = Counter((note.title, note.body.strip()) for note in notes)
         if kept != Counter((row.title, row.content) for row in active if row.kind == "knowledge"):
-            problems.append(f"{disk.KNOWLEDGE_DIR} holds something else")
+            problems.append(f"{memory_files.KNOWLEDGE_DIR} holds something else")
         return problems
 
     def _temporary(self) -> list[Path]:

@@ -446,7 +446,7 @@ def keep_files(disk: Disk) -> list[str]:
         lambda: change(lambda project: project.memory.edit(project.store.memories.all()[0].id, content="Second.")),
         lambda: holds(note(), "Second."),
     )
-    seen = FileContent(path=f".ralph/knowledge/{note().name}", text="", stat=_size(note()))
+    seen = FileContent(path=f".ralph/knowledge/{note().name}", content=b"", stat=_size(note()))
     after_power_loss(
         "a knowledge file taken away",
         lambda: change(

@@ -15,13 +15,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ralph.core.records import TaskStatus, record, record_fields
+from ralph.core.consent import may_read_sessions
+from ralph.core.records import EpisodeKind, TaskStatus, record, record_fields
 from ralph.project import Project
 from tests.faults.trial import Shown, Trial
-from tests.make import set_up_project
+from tests.make import an_episode, set_up_project
 
 SECONDS = 180.0
 """Timeout of one run, in seconds; ample for a loaded machine."""
+PAST_SESSION = "past"
+"""Id of a session whose passage must not be forgotten."""
 VARIABLES = ("RALPH_STORE", "RALPH_SESSION")
 RALPH = f"{sys.executable} -m ralph"
 
@@ -60,6 +63,15 @@ def _has_second_run(project: Project, target: Target) -> bool:
     return len(project.store.runs.latest(9)) != 1
 
 
+def _is_forgotten(project: Project, target: Target) -> bool:
+    return not project.store.episodes.of_source(EpisodeKind.SESSION, PAST_SESSION)
+
+
+def _has_agreed(project: Project, target: Target) -> bool:
+    """Return whether past sessions may be read, for the user of the tests or with the home of the agent."""
+    return may_read_sessions() is not None or (target.root.parent / ".local/state/ralph/consent.json").exists()
+
+
 def _project_renamed(project: Project, target: Target) -> bool:
     return [one.name for one in project.store.projects.all()] != [target.root.name]
 
@@ -86,6 +98,9 @@ OPERATIONS = {
         words="store copy . {elsewhere}/copy.db",
         happened=lambda project, target: (target.elsewhere / "copy.db").exists(),
     ),
+    "forget": Operation(words="forget --matching cents --yes", happened=_is_forgotten),
+    "import sessions": Operation(words="import sessions --yes", happened=_has_agreed),
+    "revoke": Operation(words="import --revoke", happened=_has_agreed),
     "setup": Operation(
         words="setup claude --yes", happened=lambda project, target: (target.root / ".mcp.json").exists()
     ),
@@ -143,6 +158,7 @@ def attack(folder: Path, way: str, names: Sequence[str] = tuple(OPERATIONS)) -> 
     with Project.open(root) as project:
         feature = project.features.add("Money", spec="Count cents.")
         memory = project.memory.add("Count money in cents.").memory
+        project.store.episodes.add([an_episode("We count money in cents, not in floats.", source=PAST_SESSION)])
         own = [project.tasks.add(f"Part {number}").id for number in range(len(names))]
         others = [project.tasks.add("The other task").id for _ in names]
         for id in others:

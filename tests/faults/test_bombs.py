@@ -50,6 +50,15 @@ def test_a_reader_that_takes_too_much_is_noticed(tmp_path: Path, monkeypatch: py
     assert wrong == [f"{megabytes:.0f} MB"]
 
 
+@pytest.mark.parametrize("bomb", ["headings", "a line of 50 MB"])
+def test_a_file_of_memories_that_is_a_bomb_takes_neither_time_nor_memory(tmp_path: Path, bomb: str) -> None:
+    make_clone(tmp_path / "pattern")
+
+    wrong, _, _ = bombs.tried(bombs.Case(reader="memories.md", bomb=bomb, is_whole=True), tmp_path)
+
+    assert wrong == []
+
+
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     code = main(words)
     told = capsys.readouterr()
@@ -83,10 +92,12 @@ def test_front_matter_that_is_a_bomb_is_named_and_left_alone(project: Project, t
     ("name", "text", "why"),
     [
         ("ralph.yml", "memories: " + "[" * 5000, "recursion"),
-        (".ralph.toml", "[memories]\nbudget = " + "9" * 100_000 + "\n", "Exceeds the limit"),
-        (".ralph.toml", "[memories]\nbudget = " + "[" * 100_000 + "\n", "nested too deeply"),
+        (".ralph.toml", "[memories]\nbudget = " + "9" * 50_000 + "\n", "Exceeds the limit"),
+        (".ralph.toml", "[memories]\nbudget = " + "[" * 50_000 + "\n", "nested too deeply"),
+        (".ralph.toml", "a." * 10_000 + "b = 1\n", "line 1 has more than 300 dots"),
+        ("ralph.yml", f"memories: {bombs.VALUES['many small things']}\n", "at most 64 KB"),
     ],
-    ids=["brackets", "digits", "lists"],
+    ids=["brackets", "digits", "lists", "dots", "many"],
 )
 def test_settings_that_are_a_bomb_are_refused_by_name(
     clone: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, why: str
@@ -99,6 +110,33 @@ def test_settings_that_are_a_bomb_are_refused_by_name(
     assert told.startswith(f"Error: Cannot read {name}: ")
     assert why in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "text"),
+    [
+        ("codex", ".codex/config.toml", "a." * 10_000 + "b = 1\n"),
+        ("codex", ".codex/config.toml", f"x = {bombs.VALUES['many small things']}\n"),
+        ("codex", ".codex/config.toml", f"[mcp_servers{'.s' * 150}]\n"),
+        ("codex", ".codex/config.toml", f"x = {'[' * 150}{']' * 150}\n"),
+        ("claude", ".mcp.json", f'{{"mcpServers": {{}}, "x": {bombs.VALUES["many small things"]}}}'),
+    ],
+    ids=["dots", "many", "tables", "lists", "many-json"],
+)
+def test_settings_of_an_agent_that_are_a_bomb_are_left_alone(
+    clone: Path, capsys: pytest.CaptureFixture[str], agent: str, name: str, text: str
+) -> None:
+    (clone / name).parent.mkdir(exist_ok=True)
+    (clone / name).write_text(text)
+
+    code, told = said(capsys, "setup", agent)
+
+    assert code == 2
+    assert told.startswith("Error: ")
+    assert name in told
+    assert told.endswith("Nothing was changed.\n")
+    assert told.count("\n") == 1
+    assert (clone / name).read_text() == text
 
 
 def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,6 +110,22 @@ def change_on_disk(path: Path, table: str, column: str) -> None:
     for name, sql, root in twins:
         connection.execute("INSERT INTO sqlite_schema VALUES ('index', ?, ?, ?, ?)", (name, table, root, sql))
     connection.close()
+
+
+def test_a_column_whose_name_changed_on_the_disk_is_reported(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / DATABASE
+    shutil.copy(home / DATABASE, path)
+    connection = apsw.Connection(str(path))
+    connection.pragma("writable_schema", True)
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'version BIGINT', 'Version BIGINT') WHERE name = 'memory_words'"
+    )
+    connection.close()
+
+    problems = check_database(str(path), deep=True).problems
+
+    assert "The definition of memory_words is damaged." in problems
+    assert "The search index of memories cannot be read." in problems
 
 
 def test_no_question_is_answered_from_a_twin(home: Path) -> None:

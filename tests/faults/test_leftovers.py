@@ -25,6 +25,7 @@ pytestmark = pytest.mark.sqlite
         ("another common directory", "serial"),
         ("a nested repository", "serial"),
         ("a nested repository", "parallel"),
+        ("a nested repository", "reviewed"),
         ("a git in the path", "serial"),
     ],
 )

@@ -193,8 +193,8 @@ def test_a_pipe_in_the_place_of_a_mirrored_file_is_told_of(project: Project) -> 
     os.mkfifo(project.root / ".agent" / "memories.md")
 
     assert sync(project.store, project.root).problems == (
-        ".agent/memories.md is not a regular file of at most 64 MB; it is not synced.",
-        ".ralph/knowledge/pipe.md is not a regular file of at most 64 MB; it is not synced.",
+        ".agent/memories.md is not a regular file of at most 32 MB; it is not synced.",
+        ".ralph/knowledge/pipe.md is not a regular file of at most 32 MB; it is not synced.",
     )
 
 

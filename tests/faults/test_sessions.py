@@ -12,7 +12,7 @@ from tests.faults import sessions
 
 pytestmark = pytest.mark.sqlite
 
-OPERATIONS = ("task done", "task delete", "memory clear", "run", "store copy")
+OPERATIONS = ("task done", "task delete", "memory clear", "run", "store copy", "forget", "import sessions")
 NEEDS_NAMESPACES = ("in other namespaces", "in another mount namespace")
 
 
