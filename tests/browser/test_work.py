@@ -75,7 +75,7 @@ def test_a_log_line_entered_before_the_page_has_loaded_is_kept(worked_on: Served
         task = next(one for one in project.tasks.list() if one.title == "Limit requests per customer")
     page = open_page(worked_on, f"/tasks/{task.id}")
     held: list[Route] = []
-    page.route("**/static/task.js", held.append)
+    page.route("**/static/task.js", lambda route: held.append(route))
     page.reload(wait_until="commit")
 
     page.get_by_label("New log line").fill("Asked the customer.")
