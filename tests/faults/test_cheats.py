@@ -14,6 +14,9 @@ pytestmark = pytest.mark.sqlite
 CHEATS = {one.name: one for one in cheats()}
 HONEST = {one.name: one for one in honest_changes()}
 TRIED = (
+    "source is equal to integers in py-unittest",
+    "source finds TestCase in py-unittest",
+    "source leaves from the function in py-pytest",
     "test skipped in py-unittest",
     "Makefile recipe in sh-make",
     "shadows unittest in py-unittest",

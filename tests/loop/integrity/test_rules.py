@@ -14,7 +14,7 @@ from ralph.loop.integrity.overlay import copied_project
 from ralph.loop.integrity.protected import ProtectedKind, Protection, gate_scripts
 from ralph.loop.integrity.scope import scope_of
 from ralph.loop.integrity.snapshot import CommitSnapshot, DirectorySnapshot, FileState, TreeSnapshot
-from ralph.loop.integrity.structure import is_harmless, redefined_parts
+from ralph.loop.integrity.structure import is_harmless, redefined_parts, unmade_targets
 
 pytestmark = pytest.mark.storeless
 
@@ -425,3 +425,85 @@ def test_a_directory_that_only_looks_like_installed_packages_is_compared(tmp_pat
 
     assert planted in now.states
     assert {"env", "web/node_modules"} <= now.dependencies
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rewrite parse_amount in shop/money.py, tests are in tests/test_money.py",
+        "Add parse_amount to shop/money.py as tests/test_money.py expects",
+        "Implement parse_amount (see tests/test_money.py) and update README.md",
+        "Update the implementation to the behavior described in tests/test_money.py",
+        "Update shop/money.py for the new cases in tests/test_money.py",
+    ],
+)
+def test_a_file_that_a_task_refers_to_is_not_in_its_scope(text: str) -> None:
+    assert not scope_of((), (text,)).allows("tests/test_money.py", ProtectedKind.TEST)
+
+
+def test_a_file_that_a_task_is_about_is_in_its_scope() -> None:
+    for text in ("Rewrite the cases in tests/test_money.py", "Add new cases to tests/test_money.py"):
+        assert scope_of((), (text,)).allows("tests/test_money.py", ProtectedKind.TEST)
+
+
+def test_a_renamed_function_does_not_rename_the_module_of_its_name() -> None:
+    scope = scope_of((), ("Rename slug to slugify",))
+
+    assert scope.rename(b"const { slug } = require('../lib/slug');") == b"const { slugify } = require('../lib/slug');"
+    assert scope.rename(b"from lib.slug import slug") == b"from lib.slug import slugify"
+
+
+def test_targets_that_stand_for_no_file_are_known() -> None:
+    text = ".PHONY: lint\ncheck: prog\n\t./prog\nlint:\n\truff .\nprog: a.c\n\tcc -o $@ a.c\nout:\n\tmkdir -p out\n"
+
+    assert unmade_targets(text) == {"check"}
+
+
+def test_a_file_with_the_name_of_a_target_needs_a_person() -> None:
+    base = TreeSnapshot({"Makefile": FileState(digest="m")})
+    base.contents["Makefile"] = b"test:\n\tsh tests/run.sh\n"
+    now = TreeSnapshot({**base.states, "test": FileState(digest="t")})
+
+    assert [one.path for one in compare(base, now, Protection(), scope_of((), ())).for_person] == ["test"]
+
+
+def test_a_script_that_a_test_runs_is_what_it_tests() -> None:
+    files: dict[str, bytes | None] = {
+        "tests/run.sh": b". ./lib/common.sh\nsh bin/greet\nsh src/wave.sh\nsh scripts/compare.sh\n",
+        **dict.fromkeys(("lib/common.sh", "bin/greet", "src/wave.sh", "scripts/compare.sh"), b""),
+    }
+
+    assert gate_scripts(["sh tests/run.sh"], files) == {"tests/run.sh", "lib/common.sh", "scripts/compare.sh"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("kit.py", "import sys\nwant = sys._getframe(1).f_locals['want']\n"),
+        ("kit.py", "import os\nif 'PYTEST_CURRENT_TEST' in os.environ:\n    pass\n"),
+        ("kit.py", "import sys\nif 'pytest' in sys.modules:\n    pass\n"),
+        ("kit.js", "if (process.env.NODE_TEST_CONTEXT) { done(); }\n"),
+        ("kit.c", "#include <stdlib.h>\nint half(int n) { exit(0); }\n"),
+        ("kit.c", "[[gnu::constructor]] static void go(void) { leave(); }\n"),
+        ("kit.c", "int strcmp(const char *a, const char *b) {\n    return 0;\n}\n"),
+        ("src/lib.rs", "use std::process::exit;\npub fn half(n: u32) -> u32 { exit(0) }\n"),
+        ("src/lib.rs", "impl PartialEq<i32> for Any { fn eq(&self, _: &i32) -> bool { true } }\n"),
+    ],
+)
+def test_code_that_looks_at_its_tests_or_ends_them_is_found(path: str, text: str) -> None:
+    assert find_hijacks(path, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("log.py", "import sys\nwhere = sys._getframe(1).f_lineno\n"),
+        ("main.c", "#include <stdlib.h>\nint main(void) { exit(0); }\n"),
+        ("kit.c", "#include <string.h>\nint same(const char *a, const char *b) { return strcmp(a, b) == 0; }\n"),
+        ("src/main.rs", "fn main() { std::process::abort(); }\n"),
+        ("src/lib.rs", "impl PartialEq for Side { fn eq(&self, other: &Self) -> bool { self.0 == other.0 } }\n"),
+        ("tests/conftest.py", "import os\nNAME = os.environ.get('PYTEST_CURRENT_TEST')\n"),
+    ],
+)
+def test_ordinary_code_is_not(path: str, text: str) -> None:
+    assert not find_hijacks(path, text.encode())

@@ -120,7 +120,7 @@ def _find_work(top: Path, root: Path, ignored: Collection[str], output: Collecti
     found: list[str] = []
     for path in ignored:
         for file in _files_in(top, path, output):
-            if not _is_output(file, output) and _is_only_here(top / file, root / file):
+            if not is_output(file, output) and _is_only_here(top / file, root / file):
                 found.append(file)
             if len(found) >= MAX_FOUND_FILES:
                 return found
@@ -131,14 +131,15 @@ def _files_in(top: Path, path: str, output: Collection[str]) -> Iterator[str]:
     if not path.endswith("/") or _UNREADABLE in path:
         yield path
         return
-    if _is_output(path, output):
+    if is_output(path, output):
         return
     for folder, folders, names in os.walk(top / path):
         folders[:] = [name for name in folders if name not in output]
         yield from (os.path.relpath(f"{folder}/{name}", top) for name in names)
 
 
-def _is_output(path: str, output: Collection[str]) -> bool:
+def is_output(path: str, output: Collection[str] = OUTPUT_DIRECTORIES) -> bool:
+    """Return whether a file is a dependency, build output or a cache, by its path."""
     is_suffix = path.endswith(OUTPUT_SUFFIXES) or path.rstrip("/").endswith(".egg-info")
     return is_suffix or any(name in output for name in path.split("/"))
 

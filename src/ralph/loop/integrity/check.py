@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ralph.core.git import run_git
 from ralph.core.records import IntegrityResult, replace
+from ralph.loop.git.left_out import is_output
 from ralph.loop.integrity.expectations import Expectations
 from ralph.loop.integrity.held import mark_of, marks_digest, parse_marks
 from ralph.loop.integrity.judge import (
@@ -26,14 +26,21 @@ from ralph.loop.integrity.judge import (
     render_diff,
 )
 from ralph.loop.integrity.kept import KeptContents
+from ralph.loop.integrity.mutation import can_mutate, find_defeat
 from ralph.loop.integrity.overlay import (
     CopyRefusedError,
     copied_project,
     remove_moved_tests,
     restore_files,
-    write_new_tests,
 )
-from ralph.loop.integrity.protected import MAX_SCRIPT_BYTES, RECIPES, ProtectedKind, Protection, is_script
+from ralph.loop.integrity.protected import (
+    MAX_SCRIPT_BYTES,
+    RECIPES,
+    SKIPPED_DIRECTORIES,
+    ProtectedKind,
+    Protection,
+    is_script,
+)
 from ralph.loop.integrity.scope import Scope, scope_of
 from ralph.loop.integrity.snapshot import DirectorySnapshot, FileState, TreeSnapshot, state_digest
 
@@ -46,9 +53,13 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
     RunGates = Callable[[Path], VerificationResult]
+    RunOnCopy = Callable[[Path, str], VerificationResult]
 
 MAX_SECONDS_FOR_NEW_TESTS = 10.0
-"""Duration of the gates up to which they also run without new tests, and new tests on the base, in seconds."""
+"""Duration of the gates up to which they also run without new tests, with mutated tests, and new tests on the base, in
+seconds."""
+MAX_IGNORED_FILES = 1000
+"""Number of new files up to which git is asked which of them it ignores."""
 _COVERAGE = re.compile(r"fail[-_]under|coverageThreshold|check-coverage|thresholds?\b")
 _COVERAGE_FILES = ("pyproject.toml", "setup.cfg", "tox.ini", ".coveragerc", "pytest.ini", "package.json", "Makefile")
 
@@ -188,8 +199,9 @@ class IntegrityCheck:
         self._created_at = time.monotonic()
         self.protection = protection_for(base, protect, gates, _program_directories(root))
 
-    def judge(self, states: Sequence[TreeSnapshot], run_gates: RunGates) -> tuple[IntegrityResult, tuple[str, ...]]:
+    def judge(self, states: Sequence[TreeSnapshot], run_gates: RunOnCopy) -> tuple[IntegrityResult, tuple[str, ...]]:
         """Return the result and the paths that were accepted; `states` are those before and after the gates."""
+        is_fast = time.monotonic() - self._created_at <= MAX_SECONDS_FOR_NEW_TESTS
         now = states[-1]
         report = _union(
             [self._without_approved(compare(self._base, state, self.protection, self._scope)) for state in states]
@@ -214,6 +226,9 @@ class IntegrityCheck:
                 marked = [*tests, *additions, *(one for one in left if not self._held.owner_of(one))]
                 return self._hold([f"{problem}: {named}"], marked, now, left), accepted
             notes.append(f"the gates also pass with the base version of {named}")
+        if is_fast and (defeat := self._run_mutated(now, run_gates)):
+            reason, sources = defeat
+            return self._hold([f"{reason}: {describe(sources)}"], sources, now), accepted
         return IntegrityResult(notes=tuple(notes), approved=approved), (*accepted, *report.new_tests)
 
     def _removable(self, report: ChangeReport, now: TreeSnapshot) -> list[ProtectedChange]:
@@ -236,8 +251,21 @@ class IntegrityCheck:
         fixtures = [one for one in report.allowed if basename(one.path) == "conftest.py"]
         return [
             one
-            for one in (*tests, *fixtures)
+            for one in (*tests, *fixtures, *self._ignored(now))
             if not self._held.is_approved(one) and not self._scope.allows(one.path, one.kind)
+        ]
+
+    def _ignored(self, now: TreeSnapshot) -> list[ProtectedChange]:
+        """Return new files that no commit will have, although they are neither installed, built nor cached."""
+        added = [path for path in now.states.keys() - self._base.states.keys() if not path.startswith("../")]
+        added = [path for path in added if not is_output(path) and SKIPPED_DIRECTORIES.isdisjoint(path.split("/"))]
+        if not self._base.taken_at_ns or not 0 < len(added) <= MAX_IGNORED_FILES:
+            return []
+        found = run_git(self._root, "-c", "core.quotePath=false", "check-ignore", "--", *sorted(added)).stdout
+        return [
+            ProtectedChange(path=path, kind=ProtectedKind.BUILD, what="ignored by git", digest=state_digest(state))
+            for path in found.splitlines()
+            if (state := now.states.get(path))
         ]
 
     def _is_test_code(self, path: str) -> bool:
@@ -394,7 +422,32 @@ class IntegrityCheck:
             diff="\n".join(filter(None, diffs)),
         )
 
-    def _run_with_base(self, changes: Sequence[ProtectedChange], new_tests: Sequence[str], run_gates: RunGates) -> str:
+    def _run_mutated(self, now: TreeSnapshot, run_gates: RunOnCopy) -> tuple[str, list[ProtectedChange]] | None:
+        """Run the gates with mutated tests; return how the source files that the work changed defeat them."""
+        sources = [
+            ProtectedChange(
+                path=path,
+                kind=ProtectedKind.CUSTOM,
+                what="changed",
+                digest=state_digest(after),
+                was=state_digest(self._started.states.get(path)),
+            )
+            for path, after in sorted(now.states.items())
+            if can_mutate(path) and self._started.states.get(path) != after and self.protection.kind_of(path) is None
+        ]
+        tests = [path for path in now.states if path in self._base.states and self._is_test_code(path)]
+        tests = [path for path in tests if can_mutate(path)]
+        if not tests or all(map(self._held.is_approved, sources)):
+            return None
+        try:
+            with copied_project(self._root) as copy:
+                changed = [one.path for one in sources]
+                reason = find_defeat(copy, tests, changed, lambda place: run_gates(place, "mutated tests"))
+        except (CopyRefusedError, OSError):
+            return None  # nothing speaks against the work
+        return (reason, sources) if reason else None
+
+    def _run_with_base(self, changes: Sequence[ProtectedChange], new_tests: Sequence[str], run_gates: RunOnCopy) -> str:
         """Run the gates on a copy with the base version of some files; return why they did not pass."""
         paths = [one.path for one in changes]
         try:
@@ -402,7 +455,7 @@ class IntegrityCheck:
                 if lost := restore_files(copy, self._base, paths, self._scope.rename):
                     return f"the base version of {lost[0]} is too large to run"
                 remove_moved_tests(copy, paths, new_tests)
-                verdict = run_gates(copy)
+                verdict = run_gates(copy, "the base version of changed files")
         except (CopyRefusedError, OSError) as error:
             return f"the base version could not be run ({error})"
         return "" if verdict.passed else "the gates do not pass with the base version of changed files"
@@ -439,23 +492,3 @@ def _program_directories(root: Path) -> set[str]:
         if path == here or path.startswith(f"{here}/"):
             found.add(os.path.relpath(path, here).removeprefix("."))
     return found
-
-
-def new_tests_note(
-    repository: Path, commit: str, prefix: str, now: TreeSnapshot, tests: Sequence[str], run_gates: RunGates
-) -> str:
-    """Run new tests on a commit that lacks the work, and say how that ended; empty if it could not be done."""
-    with tempfile.TemporaryDirectory(prefix="ralph-base-", ignore_cleanup_errors=True) as folder:
-        index = {"GIT_INDEX_FILE": f"{folder}/index"}
-        copy = Path(folder) / "project"
-        read = run_git(repository, "read-tree", commit, environment=index)
-        if not read.ok or not run_git(repository, "checkout-index", "-a", f"--prefix={copy}/", environment=index).ok:
-            return ""
-        write_new_tests(copy / prefix, now.read, tests)
-        passed = run_gates(copy / prefix).passed
-    named = ", ".join(tests[:3]) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
-    return (
-        f"new tests already pass without the work: {named}"
-        if passed
-        else f"new tests fail without the work, as they should: {named}"
-    )

@@ -66,12 +66,14 @@ _JAVASCRIPT = {
 }
 _C = {
     "replaces the exit of the process": (
-        r"__attribute__\s*\(\s*\(\s*(?:constructor|destructor)|\b_exit\s*\(\s*0|\b_Exit\s*\(\s*0"
+        r"__attribute__\s*\(\s*\(\s*(?:constructor|destructor)|\[\[gnu::_*(?:con|de)structor"
+        r"|\.(?:init|fini)_array\b|\b_exit\s*\(\s*0|\b_Exit\s*\(\s*0"
         r"|\bquick_exit\s*\(|\bsignal\s*\(\s*SIGABRT"
     ),
     "replaces a test tool": (
         r"#\s*(?:define|undef)\s+(?:assert|abort|exit|main|CHECK|(?:ASSERT|EXPECT)(?:_\w+)?|strcmp|memcmp)\b|#\s*define\s+NDEBUG"
         r"|\b__assert_fail\b|\bvoid\s+abort\s*\("
+        r"|^(?:[\w*]+[ \t*]+)+(?:str(?:n?case|n)?cmp|memcmp|abort|exit|_exit|raise|atexit)\s*\([^;{]*\)\s*\{"
     ),
 }
 _SHELL = {
@@ -83,13 +85,37 @@ _SHELL = {
         r"^[ \t]*(?:function\s+)?(?:exit|test|grep|diff|cmp|set|return)\s*\(\)|^[ \t]*alias\s+\w+=|\[\s*\(\)\s*\{"
     ),
 }
-_RUST = {"replaces the exit of the process": r"\bprocess::exit\(\s*0\s*\)|\bset_hook\(|#\[ctor\]|\blibc::_?exit\(\s*0"}
+_RUST = {
+    "replaces the exit of the process": r"\bprocess::exit\(\s*0\s*\)|\bset_hook\(|#\[ctor\]|\blibc::_?exit\(\s*0",
+    "is equal to everything": r"\bfn\s+eq\s*\([^)]*\)\s*->\s*bool\s*\{\s*true\s*\}",
+}
+_SCRIPTS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
+_OUTSIDE: dict[str, dict[str, tuple[str, str]]] = {
+    ".py": {
+        "reads the variables of its caller": (r"\bf_locals\b|\bgetargvalues\(", ""),
+        "asks whether it is tested": (
+            r"\bPYTEST_(?:CURRENT_TEST|VERSION|XDIST\w*|RUN\w*)\b"
+            r"|['\"](?:unittest|_?pytest)['\"]\s+(?:not\s+)?in\s+(?:sys\.)?modules\b",
+            "",
+        ),
+    },
+    **{
+        suffix: {"asks whether it is tested": (r"\bNODE_TEST_CONTEXT\b|\bJEST_WORKER_ID\b|\bVITEST\w*\b", "")}
+        for suffix in _SCRIPTS
+    },
+    **{
+        suffix: {"ends the process": (r"\bexit\s*\(\s*(?:0|EXIT_SUCCESS)\s*\)", r"\bmain\s*\(")}
+        for suffix in (".c", ".h", ".cc", ".cpp", ".hpp")
+    },
+    ".rs": {"ends the process": (r"\b_?exit\s*\(\s*0\s*\)", r"\bfn\s+main\s*\(")},
+}
+"""What only tests and programs do, rather than the code under test, and what shows that a file is a program."""
 _PRODUCT = {
     ".py": r"^[ \t]*(?:import|from)[ \t]+(?:\w+[ \t]*,[ \t]*)*(?:unittest|_?pytest|nose2?)\b"
     r"|\b(?:__import__|import_module)\(\s*['\"](?:unittest|_?pytest)\b"
     r"|\bsys\.modules(?:\.get\(|\[)\s*['\"](?:unittest|_?pytest)\b",
     **dict.fromkeys(
-        (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"),
+        _SCRIPTS,
         r"(?:\brequire\(|\bfrom|\bimport)\s*['\"](?:node:test|vitest|@jest/globals|mocha|ava)['\"]",
     ),
 }
@@ -114,7 +140,7 @@ _CHILD = re.compile(
 """What only a forked process does, which has to leave without running the tests a second time."""
 _BY_SUFFIX = {
     **dict.fromkeys((".py",), _PYTHON),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), _JAVASCRIPT),
+    **dict.fromkeys(_SCRIPTS, _JAVASCRIPT),
     **dict.fromkeys((".c", ".h", ".cc", ".cpp", ".hpp"), _C),
     **dict.fromkeys((".sh", ".bash", ".bats"), _SHELL),
     **dict.fromkeys((".rs",), _RUST),
@@ -127,24 +153,29 @@ _TRIGGERS: dict[str, tuple[bytes, ...]] = {
             "exit( exec _exit getpid sys.modules meta_path path_hooks __eq__ pytest.exit exitstatus sys.exit"
             " unittest.TestCase unittest.case unittest.result unittest.main TestCase. TestResult. TextTestRunner."
             " TestProgram. Session. Item. Function. _pytest. builtins. doctest. setattr(unittest setattr(pytest"
-            " setattr(_pytest pytest.Item pytest.Function",
+            " setattr(_pytest pytest.Item pytest.Function f_locals getargvalues PYTEST_ modules",
         ),
         (
             ".js .mjs .cjs .ts .mts .cts .jsx .tsx",
             "process.exit process.really process.abort process.kill process.on( process.once process.prepend"
-            " defineProperty Object.assign assert. assert/ expect.extend globalThis. Module. require.cache",
+            " defineProperty Object.assign assert. assert/ expect.extend globalThis. Module. require.cache"
+            " NODE_TEST JEST_WORKER VITEST",
         ),
         (
             ".c .h .cc .cpp .hpp",
-            "constructor destructor _exit _Exit quick_exit SIGABRT define undef __assert_fail abort",
+            "constructor destructor _array exit _Exit SIGABRT define undef __assert_fail abort cmp raise",
         ),
         (".sh .bash .bats", "trap () alias function"),
-        (".rs", "process::exit set_hook ctor libc::"),
+        (".rs", "exit set_hook ctor PartialEq"),
     )
     for suffix in suffixes.split()
 }
 """Text without which a file is not worth a closer look."""
 _COMPILED_PRODUCT = {suffix: re.compile(pattern, re.MULTILINE) for suffix, pattern in _PRODUCT.items()}
+_COMPILED_OUTSIDE = {
+    suffix: {what: (re.compile(pattern), re.compile(unless or r"(?!)")) for what, (pattern, unless) in rules.items()}
+    for suffix, rules in _OUTSIDE.items()
+}
 _COMPILED = {
     suffix: {what: re.compile(pattern, re.MULTILINE) for what, pattern in patterns.items()}
     for suffix, patterns in _BY_SUFFIX.items()
@@ -167,8 +198,12 @@ def find_hijacks(path: str, content: bytes) -> frozenset[str]:
     patterns: dict[str, re.Pattern[str]] = {}
     if any(word in content for word in _TRIGGERS[suffix]):
         patterns.update(_COMPILED[suffix])
+        if suffix in _COMPILED_OUTSIDE and not is_test_path(path):
+            text = content.decode("utf-8", "replace")
+            rules = _COMPILED_OUTSIDE[suffix].items()
+            patterns.update({what: pattern for what, (pattern, unless) in rules if not unless.search(text)})
     if suffix in _COMPILED_PRODUCT and any(word in content for word in _TOOL_NAMES):
-        text = content.decode("utf-8", "replace")
+        text = text or content.decode("utf-8", "replace")
         patterns.update(_patterns_of_tools(path, suffix, text))
     if not patterns:
         return frozenset()

@@ -19,7 +19,7 @@ from ralph.loop.integrity.protected import (
     module_at,
 )
 from ralph.loop.integrity.snapshot import state_digest
-from ralph.loop.integrity.structure import is_harmless, redefined_parts
+from ralph.loop.integrity.structure import is_harmless, redefined_parts, unmade_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def compare(base: TreeSnapshot, now: TreeSnapshot, protection: Protection, scope
 def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> Iterable[ProtectedChange]:
     test_directories = {dirname(path) for path in base.states if protection.kind_of(path) is ProtectedKind.TEST}
     packages, expectations = now.packages(), Expectations(base, protection)
+    targets = _make_targets(base) if protection.is_default else frozenset()
     for path in base.states.keys() | now.states.keys():
         before, after = base.states.get(path), now.states.get(path)
         if before == after:
@@ -147,6 +148,9 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
                     digest=digest,
                     was=was,
                 )
+            elif path.split("/")[0] in targets and not protection.is_exception(path):
+                what = "added, has the name of a make target, which make then skips"
+                yield ProtectedChange(path=path, kind=ProtectedKind.BUILD, what=what, digest=digest, was=was)
             elif kind and kind is not ProtectedKind.TEST and not _is_own_subproject(path, kind, base):
                 yield ProtectedChange(path=path, kind=kind, what="added", digest=digest, was=was)
         elif kind:
@@ -156,6 +160,13 @@ def _changes(base: TreeSnapshot, now: TreeSnapshot, protection: Protection) -> I
             yield ProtectedChange(
                 path=path, kind=ProtectedKind.INTERPRETER, what=what, digest=digest, was=was, needs_glob=True
             )
+
+
+def _make_targets(base: TreeSnapshot) -> frozenset[str]:
+    """Return the names that a new file at the top of the project must not have, because make would skip a target."""
+    names = ("GNUmakefile", "makefile", "Makefile")
+    text = base.read_text([name for name in names if name in base.states])
+    return frozenset(name for name in unmade_targets(text) if name not in base.states and not base.has_directory(name))
 
 
 def _new_hijacks(path: str, base: TreeSnapshot, now: TreeSnapshot) -> frozenset[str]:
@@ -265,7 +276,7 @@ def render_diff(base: TreeSnapshot, now: TreeSnapshot, paths: Collection[str]) -
 def _file_diff(path: str, before: bytes | None, after: bytes | None, exists: bool) -> str:
     old, new, name = _lines(before), _lines(after), path.replace("\n", "\\n")
     if b"\0" in (before or b"") + (after or b"") or (exists and after is None):
-        return f"--- a/{name}\n+++ b/{name}\n(binary, large or unreadable file)"
+        return f"--- a/{name}\n+++ b/{name}\n(binary, large or not kept; see git diff)"
     names = (f"a/{name}" if before is not None else "/dev/null", f"b/{name}" if exists else "/dev/null")
     lines = list(difflib.unified_diff(old, new, *names, lineterm=""))
     if not lines:

@@ -275,15 +275,19 @@ def module_at(path: str) -> tuple[str, str] | None:
 def gate_scripts(gates: Sequence[str], files: Mapping[str, bytes | None]) -> frozenset[str]:
     """Return the scripts that gates run; `files` are those of the base, with their contents if they are small."""
     found: set[str] = set()
-    pending = [(gate, "") for gate in gates]
+    pending = [(gate, "", False) for gate in gates]
     build_files = [name for name in RECIPES if name in files]
     while pending:
-        text, folder = pending.pop()
-        named = {path for path in _named_scripts(text, folder, files) if path not in found}
+        text, folder, is_test = pending.pop()
+        named = {path for path in _named_scripts(text, folder, files, is_test=is_test) if path not in found}
         found |= named
         read = [*named, *(name for name in build_files if RECIPES[name].search(text))]
         build_files = [name for name in build_files if name not in read]
-        pending += [(small, dirname(path)) for path in read if (small := _small_text(files.get(path)))]
+        pending += [
+            (small, dirname(path), default_kind(path) is ProtectedKind.TEST)
+            for path in read
+            if (small := _small_text(files.get(path)))
+        ]
     return frozenset(found)
 
 
@@ -301,13 +305,15 @@ def _small_text(content: bytes | None) -> str:
     return content.decode("utf-8", "replace") if content and is_text else ""
 
 
-def _named_scripts(text: str, folder: str, files: Mapping[str, bytes | None]) -> Iterable[str]:
+def _named_scripts(
+    text: str, folder: str, files: Mapping[str, bytes | None], *, is_test: bool = False
+) -> Iterable[str]:
     for line in text.splitlines():
         words = _words(line)
         folders = ["", folder, *(after for cd, after in pairwise(words) if cd == "cd")]
         for index, word in enumerate(words):
             if " " in word and word != line:  # a command in quotes: sh -c '…', or a script of package.json
-                yield from _named_scripts(word, folder, files)
+                yield from _named_scripts(word, folder, files, is_test=is_test)
                 continue
             word = word.rstrip(";),}").replace("$(dirname $0)", ".").replace("${0%/*}", ".").lstrip("@-")
             before = words[index - 1].lstrip("@") if index else ""
@@ -316,11 +322,20 @@ def _named_scripts(text: str, folder: str, files: Mapping[str, bytes | None]) ->
             for path in {
                 normpath(f"{one}/{name}").lstrip("/") for one in folders for name in _file_names(word, before)
             }:
+                if is_test and before not in _SOURCES and _is_tested(path):
+                    continue
                 is_new = before in _INCLUDES and "$" not in path  # make reads it once it exists
                 if is_new or (path in files and _decides(path, before, _is_executed(word, before, index), files)):
                     yield path
 
 
+def _is_tested(path: str) -> bool:
+    """Return whether a script that a test runs is what it tests, rather than a part of the test."""
+    is_helper = dirname(path).split("/")[0] in _SCRIPT_DIRECTORIES - {"bin", "build", "etc"}
+    return not (is_helper or is_test_path(path) or _SCRIPT_NAMES.search(splitext(basename(path))[0]))
+
+
+_SOURCES = frozenset({".", "source", "include", "-include", "sinclude"})
 _INCLUDES = frozenset({"include", "-include", "sinclude"})
 _FILE_OPTIONS = frozenset({"--config", "--config-file", "--rcfile", "-c", "-f", "-p"})
 """Options of test tools and of make that name a file to obey."""

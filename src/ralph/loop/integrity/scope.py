@@ -68,6 +68,15 @@ _CLAUSES = re.compile(
     r"(?:[.!?;:](?=\s|$)|\n|\bso that\b|\bso\b|\buntil\b|\bbut\b|\bwhile\b|\bthen\b|\bthat\b"
     r"|\band (?=make sure|ensure|run|check|verify|do not|don't|keep|leave))"
 )
+_REFERENCE = re.compile(
+    r"\b(?:as|per|like|by|see|against|match|matches|satisfy|satisfies|meet|meets)\s+(?:in\s+|the\s+)?[`'\"(]*$"
+    r"|\b(?:described|defined|specified|documented|expected|required|asserted|shown|listed|are|is|lives?)\s+(?:in|by)"
+    r"\s+[`'\"(]*$"
+    r"|\bfor\s+(?:(?:the|its|all|new|existing|more)\s+)*(?:cases?|tests?|examples?|expectations?|assertions?)"
+    r"\s+(?:in|of|from)\s+[`'\"(]*$",
+    re.IGNORECASE,
+)
+"""What stands before a file that a clause only refers to."""
 _PATH = re.compile(r"[\w.@*/-]*[\w*](?:\.[\w*]+)?")
 _TOPICS: tuple[tuple[str, str], ...] = (
     (
@@ -150,8 +159,11 @@ class Scope:
 
     def rename(self, content: bytes) -> bytes:
         """Return the content of a file with the names that a person asked for."""
+        files = {basename(old).split(".")[0] for old, _ in self.renames if "." in old}
         for old, new in self.renames:
-            content = re.sub(rf"\b{re.escape(old)}\b".encode(), new.encode(), content)
+            # A function is not the module of the same name, which keeps it.
+            start, end = (r"\b", r"\b") if "." in old or old in files else (r"(?<![/\w])", r"\b(?!\s+import\b)")
+            content = re.sub(f"{start}{re.escape(old)}{end}".encode(), new.encode(), content)
         return content
 
     def allows(self, path: str, kind: ProtectedKind) -> bool:
@@ -234,7 +246,10 @@ def _files_of(clause: str) -> list[str]:
 def _named_files(clause: str) -> list[str]:
     """Return the files that a clause names; a directory alone names none."""
     found = []
-    for word in _PATH.findall(clause):
+    for match in _PATH.finditer(clause):
+        if _REFERENCE.search(clause[: match.start()]):
+            continue
+        word = match.group()
         word = word.strip("`'\"()[],").removeprefix("./").rstrip(".")
         is_file = "." in basename(word)[1:] or basename(word) in _FILES_WITHOUT_SUFFIX or basename(word).startswith(".")
         if is_file and basename(word).strip("*."):

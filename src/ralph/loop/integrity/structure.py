@@ -457,6 +457,15 @@ def _makefile_parts(text: str) -> dict[str, object]:
     return parts
 
 
+def unmade_targets(text: str) -> frozenset[str]:
+    """Return the targets of a Makefile that stand for no file: make skips them once a file has their name."""
+    phony = {name for line in re.findall(r"^\.PHONY\s*:(.*)", text, re.MULTILINE) for name in line.split()}
+    rules = {name: str(recipe) for name, recipe in _makefile_parts(text).items() if re.fullmatch(r"[\w-]+", name)}
+    made = {name for name, recipe in rules.items() if "$@" in recipe or re.search(rf"\b{re.escape(name)}\b", recipe)}
+    targets = {name for rule in re.findall(r"^([\w -]+?)\s*::?(?!=)", text, re.MULTILINE) for name in rule.split()}
+    return frozenset(targets - phony - made)
+
+
 _PARTS: dict[str, Callable[[str], dict[str, object]]] = {
     "package.json": _package_parts,
     "pyproject.toml": _pyproject_parts,

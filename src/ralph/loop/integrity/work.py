@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.core.git import query_git
+from ralph.core.git import query_git, run_git
 from ralph.core.records import IntegrityResult, replace
 from ralph.loop.integrity.check import (
     MAX_SECONDS_FOR_NEW_TESTS,
     IntegrityCheck,
-    new_tests_note,
     task_scope,
 )
 from ralph.loop.integrity.held import HeldChanges, parse_marks
+from ralph.loop.integrity.overlay import write_new_tests
 from ralph.loop.integrity.snapshot import CommitSnapshot
 from ralph.loop.progress import progress_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.context import RunContext
@@ -98,8 +99,8 @@ class WorkIntegrity:
         assert self._context.base
         return self._context.base.observe()
 
-    def _run_quietly(self, directory: Path) -> VerificationResult:
-        self._emit(progress_event("note", message="running the gates again with the base version of changed files"))
+    def _run_quietly(self, directory: Path, what: str) -> VerificationResult:
+        self._emit(progress_event("note", message=f"running the gates again with {what}"))
         return self._run_gates(directory)
 
     def _new_tests(self, now: TreeSnapshot, verdict: VerificationResult) -> Sequence[str]:
@@ -109,7 +110,7 @@ class WorkIntegrity:
             return ()
         if sum(gate.seconds for gate in verdict.gates) > MAX_SECONDS_FOR_NEW_TESTS:
             return (f"new tests were not run without the work: the gates take over {MAX_SECONDS_FOR_NEW_TESTS:g} s",)
-        note = new_tests_note(self._context.root, self._work.base, self._prefix, now, tests, self._run_gates)
+        note = _new_tests_note(self._context.root, self._work.base, self._prefix, now, tests, self._run_gates)
         return (note,) if note else ()
 
     def _report(self, result: IntegrityResult) -> None:
@@ -136,3 +137,23 @@ def is_undone(held: HeldChange, context: RunContext, worktree: TaskWorktree | No
 
 def _prefix(root: Path) -> str:
     return (query_git(root, "rev-parse", "--show-prefix") or "").strip("\n")
+
+
+def _new_tests_note(
+    repository: Path, commit: str, prefix: str, now: TreeSnapshot, tests: Sequence[str], run_gates: RunGates
+) -> str:
+    """Run new tests on a commit that lacks the work, and say how that ended; empty if it could not be done."""
+    with tempfile.TemporaryDirectory(prefix="ralph-base-", ignore_cleanup_errors=True) as folder:
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        copy = Path(folder) / "project"
+        read = run_git(repository, "read-tree", commit, environment=index)
+        if not read.ok or not run_git(repository, "checkout-index", "-a", f"--prefix={copy}/", environment=index).ok:
+            return ""
+        write_new_tests(copy / prefix, now.read, tests)
+        passed = run_gates(copy / prefix).passed
+    named = ", ".join(tests[:3]) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
+    return (
+        f"new tests already pass without the work: {named}"
+        if passed
+        else f"new tests fail without the work, as they should: {named}"
+    )
