@@ -285,7 +285,7 @@ def test_opencode_is_not_held_up_by_what_has_only_to_be_kept(play: Callable[...,
     )
 
     assert printed[0] == ["Told session-start\n\nTold user-prompt-submit"]
-    assert printed[1][0] > 10
+    assert printed[1][0] > 2  # held up, it would tick once at most
     assert printed[2][0] == "Told user-prompt-submit"
     assert [event for event, _, _ in told] == [
         *("session-start", "user-prompt-submit", "stop", "user-prompt-submit", "session-end"),
