@@ -254,10 +254,13 @@ def redact_in_context(text: str, has_sure_name: int, may_match: Sequence[bool]) 
     """
     if has_sure_name:
         text = _redact_named(text)
-    rules = [rule for rule, may in zip(_RULES, may_match, strict=True) if may]
+    has_digit = compiled_pattern(_DIGIT_OR_HEX).search
+    has_any = has_digit(text) is not None
+    rules = [
+        rule for rule, may in zip(_RULES, may_match, strict=True) if may and (has_any or rule[2] in _WITHOUT_DIGITS)
+    ]
     if not rules:
         return text
-    has_digit = compiled_pattern(_DIGIT_OR_HEX).search
     lowered = lower(text)
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
