@@ -411,7 +411,8 @@ def test_an_import_without_anything_new_says_so_for_each_source(past: Project, r
 
 
 def test_outside_of_git_an_import_says_that_nothing_was_found(project: Project, ralph: Ralph) -> None:
-    assert ralph("import").out == "Nothing was found to import.\n"
+    assert ralph("import").out == "Nothing else was found to import.\n"  # than the sessions that nobody agreed to
+    assert ralph("import", "--yes").out == "Nothing was found to import.\n"
 
 
 def test_doctor_mentions_new_commits_and_deleted_passages(

@@ -93,11 +93,13 @@ def run(args: argparse.Namespace) -> int:
                 )
         if "git" in args.what or not args.what:
             summaries += _commits(project, args, is_named="git" in args.what)
+        has_refused = False
         if "sessions" in args.what or not args.what:
             summaries += _sessions(project, args)
+            has_refused = not may_read_sessions()
         hint = "" if args.what or args.format == "json" else foreign_data_hint(project)
     if summaries or not others:
-        status = max(status, _print(summaries, args))
+        status = max(status, _print(summaries, args, has_refused=has_refused))
     if hint:
         print(hint)
     return status
@@ -227,11 +229,11 @@ def _progress(noun: str) -> Iterator[Progress | None]:
 # --- output --------------------------------------------------------------------------
 
 
-def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace) -> int:
+def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace, *, has_refused: bool) -> int:
     if args.format == "json":
         print_json(list(summaries))
     else:
-        for line in _lines(summaries, is_dry_run=args.dry_run):
+        for line in _lines(summaries, is_dry_run=args.dry_run, has_refused=has_refused):
             print(line)
     problems = [problem for summary in summaries for problem in summary.problems]
     sys.stdout.flush()
@@ -243,11 +245,11 @@ def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace) -> int:
     return LEFT_OUT_EXIT_CODE if problems else 0
 
 
-def _lines(summaries: Sequence[ImportSummary], *, is_dry_run: bool) -> list[str]:
+def _lines(summaries: Sequence[ImportSummary], *, is_dry_run: bool, has_refused: bool = False) -> list[str]:
     lines = [_line(summary, is_dry_run) for summary in summaries if _has_content(summary)]
     lines += [note for summary in summaries for note in summary.notes]
     if not lines:
-        lines = ["Nothing was found to import."]
+        lines = ["Nothing else was found to import." if has_refused else "Nothing was found to import."]
     if is_dry_run and lines:
         lines.append("Nothing was imported, because of --dry-run.")
     return lines
