@@ -45,7 +45,7 @@ def run(table: Table) -> None:
         table.row("its commits as episodes, links included, CPU with git", read * 1000, read / log, 2.0)
         table.row("the newest 100 of them", few * 1000, few / log)
         stored = _least_cpu(lambda: _import(root))
-        table.row("ralph import git: also redacted, stored and indexed", stored * 1000, stored / log)
+        table.row("ralph import git: also redacted, stored and indexed", stored * 1000, stored / log, goal=2.0)
 
 
 def _import(root: Path) -> None:

@@ -24,8 +24,11 @@ class Table:
     def __init__(self) -> None:
         self.missed = 0
 
-    def row(self, what: str, milliseconds: float, ratio: float, bar: float | None = None) -> None:
-        """Print one row."""
+    def row(
+        self, what: str, milliseconds: float, ratio: float, bar: float | None = None, goal: float | None = None
+    ) -> None:
+        """Print one row; a missed goal, unlike a missed bar, is no failure."""
         verdict = "" if bar is None else f"  (at most {bar:g}: {'met' if ratio <= bar else 'MISSED'})"
+        verdict += "" if goal is None else f"  (goal {goal:g}: {'met' if ratio <= goal else 'not met'})"
         self.missed += bar is not None and ratio > bar
         print(f"  {what:58} {milliseconds:9.3f} ms  {ratio:6.2f} x{verdict}", flush=True)

@@ -51,4 +51,4 @@ def forget_words() -> None:
 
     hints._known.clear()
     hints._harmless.clear()
-    tokenize._split_cached.cache_clear()
+    tokenize.forget_chunks()

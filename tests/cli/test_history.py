@@ -58,7 +58,7 @@ def test_sessions_need_consent_which_can_be_revoked(past: Project, ralph: Ralph)
 
     agreed = ralph("import", "sessions", "--yes", "--agent", "claude")
     assert agreed.out == "Claude Code: 1 session read, 1 passage new\n"
-    assert ralph("import", "sessions").out.startswith("Claude Code: 0 sessions read, 0 passages new; 1 session unchang")
+    assert ralph("import", "sessions").out.startswith("Claude Code: nothing new; 1 session unchanged")
 
     assert ralph("import", "--revoke").code == 0
     assert may_read_sessions() is False
@@ -157,7 +157,7 @@ def test_what_is_forgotten_is_asked_for_and_gone(past: Project, ralph: Ralph) ->
     assert ralph("forget", "--session", "s1").error == "no-terminal"
     erased = ralph("forget", "--session", "s1", "--yes")
     assert erased.out.startswith("Erased 1 passage.\n")
-    assert "A later import leaves them out, unless you say --again." in erased.out
+    assert "Later imports leave them out, unless you use --again." in erased.out
     assert "Nothing was erased" in ralph("forget", "--matching", "JWT", "--yes").out
     assert [one.kind for one in past.episodes.counts()] == ["commit"]
 
@@ -210,7 +210,7 @@ def test_backups_hold_what_is_forgotten_until_the_command_that_is_named_deletes_
     ralph("backup")
 
     erased = ralph("forget", "--session", "s1", "--yes").out
-    assert "Backups made before still hold them." in erased
+    assert "Earlier backups still hold them." in erased
     subprocess.run(erased.rpartition(": ")[2], shell=True, check=True)
 
     assert not list(Path(past.directory).rglob("backups/*"))
@@ -333,7 +333,7 @@ def test_a_transcript_named_by_its_path_becomes_episodes_without_consent(
 
     assert ran.code == 0
     assert "1 session read, 1 passage new" in ran.out
-    assert "0 passages new; 1 session unchanged" in ralph("import", str(named[agent])).out
+    assert "nothing new; 1 session unchanged" in ralph("import", str(named[agent])).out
     assert [one.agent for one in project.store.episodes.newest(EpisodeFilter(), 5)] == [agent]
     assert project.memory.list(MemoryFilter()) == []
 
@@ -402,8 +402,17 @@ def test_consent_is_revoked_outside_of_projects(tmp_path: Path, home: Path, caps
     assert may_read_sessions() is False
 
 
+def test_an_import_without_anything_new_says_so_for_each_source(past: Project, ralph: Ralph) -> None:
+    ralph("import", "--yes")
+    lines = ralph("import").out.splitlines()
+    assert lines[0] == "git: nothing new"
+    assert lines[1].startswith("Claude Code: nothing new; ")
+    assert "less than 0.1 MB" in ralph("doctor").out
+
+
 def test_outside_of_git_an_import_says_that_nothing_was_found(project: Project, ralph: Ralph) -> None:
-    assert ralph("import").out == "Nothing was found to import.\n"
+    assert ralph("import").out == "Nothing else was found to import.\n"  # than the sessions that nobody agreed to
+    assert ralph("import", "--yes").out == "Nothing was found to import.\n"
 
 
 def test_doctor_mentions_new_commits_and_deleted_passages(

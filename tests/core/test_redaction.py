@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.core.redaction import REDACTED, detectors, redact
+from ralph.core.redaction import REDACTED, context, detectors, redact
 from ralph.core.redaction.detectors import find_secret_spans, may_contain_secret
 from ralph.core.text import sanitize
 
@@ -425,3 +425,16 @@ def test_a_web_token_as_deep_as_it_likes_is_no_fault() -> None:
 def test_text_that_is_accepted_holds_no_secret() -> None:
     for piece in PIECES:
         assert not [secret for secret in secrets_in(sanitize(f"a {piece} b")) if secret != REDACTED]
+
+
+NAME_PARTS = (
+    "api key cred credentials pass password pw passwd secret token auth sig signature session sid csrf_x".split()
+)
+
+
+@given(st.lists(st.sampled_from([*NAME_PARTS, *"_-.=:'\n ka0", " is ", " was ", " for ", MIXED, SMALL]), max_size=14))
+def test_a_pattern_that_is_tried_only_at_anchors_finds_the_same(parts: list[str]) -> None:
+    text = context.lower("".join(parts))
+    for pattern, (anchors, before) in context._ANCHORS.items():
+        everywhere = [match.span() for match in re.finditer(pattern, text)]
+        assert [match.span() for match in context._matches_at(text, pattern, anchors, before)] == everywhere

@@ -249,3 +249,12 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
 
     assert memories or unreadable
     assert all(memory.title and memory.content for memory in memories)
+
+
+def test_a_heading_without_text_is_named() -> None:
+    text = "# Memories\n\n## Rules\n\n### use-uv (2026-01-20)\nWe use uv, not pip.\n\n### retry-cap (2026-02-02)\n"
+
+    memories, problems = read_notes_md(text, AT)
+
+    assert [memory.content for memory in memories] == ["We use uv, not pip."]
+    assert [(problem.line, problem.was_read) for problem in problems] == [(8, True)]  # not `Rules`, which has sections

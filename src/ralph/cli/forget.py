@@ -60,7 +60,7 @@ def _print(found: Forgotten, args: argparse.Namespace, erased_in: str = "") -> i
         print(f"Erased {_describe(found)}.")
         if found.remains:
             print(found.remains)
-        print("A later import leaves them out, unless you say --again.")
+        print("Later imports leave them out, unless you use --again.")
         _print_copies(erased_in)
     else:
         print(f"{_describe(found)} found. Nothing was erased.")
@@ -79,7 +79,7 @@ def _print_copies(root: str) -> None:
     from ralph.maintenance import copy_folders
 
     if folders := copy_folders(Path(root)):
-        print(f"Backups made before still hold them. To delete all backups: {printable(join(['rm', '-r', *folders]))}")
+        print(f"Earlier backups still hold them. To delete all backups: {printable(join(['rm', '-r', *folders]))}")
 
 
 def _describe(found: Forgotten) -> str:

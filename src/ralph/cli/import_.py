@@ -30,12 +30,12 @@ Importing again adds only what is new.
   ralph import FILE|FOLDER     # transcripts of sessions, or memories and tasks of other tools
 """
 CONSENT = (
-    "Coding agents keep transcripts of your sessions outside of your projects, for example in ~/.claude. Ralph reads"
-    " those of a project when you import them there."
+    "Coding agents keep transcripts of your sessions in your home directory, for example in ~/.claude. If you agree,"
+    " Ralph reads those of this project, and of other projects when you run an import there."
 )
-REVOKE = "To take it back: ralph import --revoke"
+REVOKE = "Your consent applies to this machine; to withdraw it: ralph import --revoke"
 NO_CONSENT = (
-    "Sessions outside of this project were not read. To agree that Ralph reads them on this machine: ralph import"
+    "Past sessions were not read: nobody has agreed to that on this machine. To agree and import them: ralph import"
     " sessions --yes"
 )
 MAX_PROBLEMS_SHOWN = 10
@@ -93,11 +93,13 @@ def run(args: argparse.Namespace) -> int:
                 )
         if "git" in args.what or not args.what:
             summaries += _commits(project, args, is_named="git" in args.what)
+        has_refused = False
         if "sessions" in args.what or not args.what:
             summaries += _sessions(project, args)
+            has_refused = not may_read_sessions()
         hint = "" if args.what or args.format == "json" else foreign_data_hint(project)
     if summaries or not others:
-        status = max(status, _print(summaries, args))
+        status = max(status, _print(summaries, args, has_refused=has_refused))
     if hint:
         print(hint)
     return status
@@ -200,7 +202,7 @@ def _ask_consent(*, is_named: bool) -> bool:
         raise UsageError(f"{CONSENT} {NO_CONSENT}", code="no-terminal")
     if is_interactive():
         print(f"{CONSENT} {REVOKE}")
-        if ask("May Ralph read them on this machine? [y/N] ").lower() in ("y", "yes"):
+        if ask("May Ralph read them? [y/N] ").lower() in ("y", "yes"):
             return True
     print(NO_CONSENT, file=sys.stderr)
     return False
@@ -227,11 +229,11 @@ def _progress(noun: str) -> Iterator[Progress | None]:
 # --- output --------------------------------------------------------------------------
 
 
-def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace) -> int:
+def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace, *, has_refused: bool) -> int:
     if args.format == "json":
         print_json(list(summaries))
     else:
-        for line in _lines(summaries, is_dry_run=args.dry_run):
+        for line in _lines(summaries, is_dry_run=args.dry_run, has_refused=has_refused):
             print(line)
     problems = [problem for summary in summaries for problem in summary.problems]
     sys.stdout.flush()
@@ -243,29 +245,32 @@ def _print(summaries: Sequence[ImportSummary], args: argparse.Namespace) -> int:
     return LEFT_OUT_EXIT_CODE if problems else 0
 
 
-def _lines(summaries: Sequence[ImportSummary], *, is_dry_run: bool) -> list[str]:
+def _lines(summaries: Sequence[ImportSummary], *, is_dry_run: bool, has_refused: bool = False) -> list[str]:
     lines = [_line(summary, is_dry_run) for summary in summaries if _has_content(summary)]
     lines += [note for summary in summaries for note in summary.notes]
     if not lines:
-        lines = ["Nothing was found to import."]
+        lines = ["Nothing else was found to import." if has_refused else "Nothing was found to import."]
     if is_dry_run and lines:
         lines.append("Nothing was imported, because of --dry-run.")
     return lines
 
 
 def _has_content(summary: ImportSummary) -> bool:
-    return bool(summary.read or summary.unchanged or summary.left_out or summary.problems)
+    is_up_to_date = summary.source == "git" and not summary.notes
+    return bool(summary.read or summary.unchanged or summary.left_out or summary.problems or is_up_to_date)
 
 
 def _line(summary: ImportSummary, is_dry_run: bool) -> str:
     """Return what came in from one kind of source, and what did not."""
     new = "would be new" if is_dry_run else "new"
-    if summary.source == "git":
-        parts = [f"{pluralize(summary.read, 'commit')} read", f"{summary.added:,} {new}"]
+    if not (summary.read or summary.left_out or summary.problems):
+        parts = ["nothing new"]
+    elif summary.source == "git":
+        parts = [f"{pluralize(summary.read, 'commit')} read, {summary.added:,} {new}"]
     else:
-        parts = [f"{pluralize(summary.read, 'session')} read", f"{pluralize(summary.added, 'passage')} {new}"]
+        parts = [f"{pluralize(summary.read, 'session')} read, {pluralize(summary.added, 'passage')} {new}"]
     parts += [f"{summary.known:,} already known"] if summary.known else []
     parts += [f"{pluralize(summary.unchanged, 'session')} unchanged"] if summary.unchanged else []
     left_out = ", ".join(f"{reason} ({count:,})" for reason, count in summary.left_out)
     parts += [f"left out: {left_out}"] if left_out else []
-    return f"{summary.title}: {'; '.join([', '.join(parts[:2]), *parts[2:]])}"
+    return f"{summary.title}: {'; '.join(parts)}"

@@ -75,7 +75,7 @@ def _offer_history(directory: Path) -> None:
         if not available:
             return
         if available.sessions and not may_read_sessions() and is_interactive():
-            print(f"{CONSENT} A yes is for this machine. {REVOKE}")
+            print(f"{CONSENT} {REVOKE}")
         found = f"Found {available} for this project."
         if not is_interactive():
             print(f"{found} To import past work: ralph import")

@@ -30,6 +30,8 @@ TOKENIZER_VERSION = 1
 """Version of the tokenization rules; texts indexed with another version are indexed again."""
 MAX_WORD_LENGTH = 40
 """Maximum length of a word, in characters."""
+MAX_CACHED_CHUNKS = 30_000
+"""Number of chunks whose words are cached."""
 
 STOP_WORDS = frozenset(
     # Verbs that occur in nearly every task do not help to find anything.
@@ -51,7 +53,7 @@ FUNCTION_WORDS = frozenset(
 
 _NOT_NAME = r"[^\w.-]"
 _HOST = r"https?://[^\s/]*"
-_ASCII_CHUNK = re.compile(r"[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)*")
+_ASCII_CHUNK = re.compile(r"[A-Za-z0-9]++(?:[_.][A-Za-z0-9]++)*+")
 _CHUNK = "(?:[^\\W_]|[\u0900-\u0dff])+(?:[_.][^\\W_]+)*"
 _PART = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\\d+|(?:[^\\W\\d_A-Za-z]|[\u0900-\u0dff])+")
 _ACCENTED = "[\u00c0-\u052f\u1e00-\u1fff]+"
@@ -65,6 +67,13 @@ _stemmers: dict[str, Stemmer] = {}
 
 def tokenize(text: str) -> list[str]:
     """Return the stemmed words of a text with repetitions, followed by its compound identifiers as a whole."""
+    return joined_words(text).split()
+
+
+def joined_words(text: str) -> str:
+    """Return the words of `tokenize` separated by spaces, as they are indexed."""
+    if not text:
+        return ""
     chunk_pattern = _ASCII_CHUNK
     if not text.isascii():
         text, chunk_pattern = _normalize(text), compiled_pattern(_CHUNK)
@@ -72,15 +81,10 @@ def tokenize(text: str) -> list[str]:
         text = _without_comments(text)
     if "://" in text:
         text = compiled_pattern(_HOST).sub(" ", text)
-    stems: list[str] = []
-    names: list[str] = []
-    # Most words repeat, so they are cached; longer chunks would only fill the cache.
-    for chunk in chunk_pattern.findall(text):
-        chunk_stems, chunk_names = _split_cached(chunk) if len(chunk) <= MAX_WORD_LENGTH else _split_chunk(chunk)
-        stems += chunk_stems
-        names += chunk_names
-    stems += names
-    return stems
+    if len(_stems) > MAX_CACHED_CHUNKS:
+        forget_chunks()
+    chunks = chunk_pattern.findall(text)
+    return " ".join([*filter(None, map(_stems.__getitem__, chunks)), *filter(None, map(_names.__getitem__, chunks))])
 
 
 def _split_chunk(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -95,7 +99,26 @@ def _split_chunk(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return stems, tuple(name.lower()[:MAX_WORD_LENGTH] for name in names if len(_PART.findall(name)) > 1)
 
 
-_split_cached = lru_cache(maxsize=30_000)(_split_chunk)
+class _ChunkCache(dict[str, str]):
+    """Stems or compound identifiers by chunk. Most words repeat; longer chunks would only fill the memory."""
+
+    def __init__(self, part: int) -> None:
+        self._part = part
+
+    def __missing__(self, chunk: str) -> str:
+        parts = _split_chunk(chunk)
+        if len(chunk) <= MAX_WORD_LENGTH:
+            _stems[chunk], _names[chunk] = (" ".join(part) for part in parts)
+        return " ".join(parts[self._part])
+
+
+_stems, _names = _ChunkCache(0), _ChunkCache(1)
+
+
+def forget_chunks() -> None:
+    """Empty the caches of chunks."""
+    _stems.clear()
+    _names.clear()
 
 
 def _is_significant(word: str) -> bool:
@@ -160,7 +183,7 @@ def _stemmer(language: str) -> Stemmer:
     if language not in _stemmers:
         import Stemmer  # type: ignore[import-not-found]
 
-        _stemmers[language] = Stemmer.Stemmer(language)
+        _stemmers[language] = Stemmer.Stemmer(language, 0)  # chunks are cached, which holds their stems too
     return _stemmers[language]
 
 

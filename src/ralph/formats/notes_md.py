@@ -115,7 +115,10 @@ def read_notes_md(text: str, at: str) -> Reading:
             heading = section.heading
             if section.parent_headings and (_is_generic(heading) or seen[heading.lower()] > 1):
                 heading = ": ".join(filter(None, (section.parent_headings[-1], heading)))
-        _add_section(section, heading, title, collector)
+        if section.text():
+            _add_section(section, heading, title, collector)
+        elif section.level and (number + 1 == len(sections) or sections[number + 1].level <= section.level):
+            collector.skip(section.line, section.heading, "it has no text", is_remark=True)
     return collector.result("Nothing to import: no section with text found.")
 
 

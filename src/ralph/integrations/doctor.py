@@ -29,6 +29,8 @@ REINDEX_COMMAND = "ralph doctor --reindex"
 RESTORE_COMMAND = "ralph restore"
 MAX_DAYS_WITHOUT_BACKUP = 7
 """Age of unsaved data at which a backup is recommended, in days."""
+MIN_SHOWN_MEGABYTES = 0.1
+"""Size of past work below which no figure is shown, in megabytes."""
 MIN_FREE_MEGABYTES = 50
 """Free disk space below which a warning is given, in megabytes."""
 HOOKS_FIX = "fix the problem, then test it: echo '{}' | ralph hook session-start. No agent messages were lost meanwhile"
@@ -133,7 +135,9 @@ def _history(root: Path, store: Store | None) -> Iterator[Finding]:
         return  # reported with the database
     if counts:
         kept = ", ".join(_count(one.sources, one.kind, f"{one.kind}s") for one in counts)
-        says = f"kept: {kept}; {sum(one.bytes for one in counts) / 1_000_000:.1f} MB"
+        megabytes = sum(one.bytes for one in counts) / 1_000_000
+        size = f"{megabytes:.1f} MB" if megabytes >= MIN_SHOWN_MEGABYTES else f"less than {MIN_SHOWN_MEGABYTES} MB"
+        says = f"kept: {kept}; {size}"
         yield Finding(about="history", is_fine=True, says=says)
     if store and (deleted := store.episodes.cursors.get(TRIMMED).position):
         says = f"{_count(deleted, 'passage was', 'passages were')} deleted, because of max_mb under [episodes]"

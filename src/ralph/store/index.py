@@ -10,7 +10,7 @@ import json
 
 from ralph.core.errors import RalphError, StoreUnavailableError
 from ralph.core.records import record
-from ralph.core.tokenize import TOKENIZER_VERSION, tokenize, tokenize_path
+from ralph.core.tokenize import TOKENIZER_VERSION, joined_words, tokenize_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def episode_words(row: Row) -> dict[str, str]:
 
 def _columns(title: object, body: object, files: str, tags: str) -> dict[str, str]:
     return {
-        "title": " ".join(tokenize(_text(title))),
-        "body": " ".join(tokenize(_text(body))),
+        "title": joined_words(_text(title)),
+        "body": joined_words(_text(body)),
         "paths": " ".join(word for path in _texts(files)[:MAX_INDEXED_FILES] for word in tokenize_path(path)),
-        "tags": " ".join(tokenize(tags)) if tags else "",
+        "tags": joined_words(tags),
     }
 
 

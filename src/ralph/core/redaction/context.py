@@ -110,6 +110,11 @@ _PROSE = (
     r"(?=[\s\"'`=:—–])[\"'`]?(?:\s(?:for|of|on|in|at)\s[\w.-]{1,40})?"
     r"\s{0,2}((?:(?:is|was|to|from)\b|[=:—–])?)\s{0,2}[\"'`“‘]?([^\s\"'`”’<>,;]{6,100})"
 )
+_ANCHORS = {
+    _WEAK_NAME: (("key", "cred", "pass", "auth", "sig", "sess", "sid", "csrf"), len("a_")),
+    _PROSE: (("key", "cred", "pass", "pw", "secret", "token"), len("api_")),
+}
+"""What the names of a pattern contain, and the length of what may precede it: trying the pattern everywhere is slow."""
 _PAIR = (
     r"\b(?:(?:login|credentials?|creds|user(?:name)?|account)[\"']?\s{0,2}(?:is|:|=)\s{0,2}[\w.@-]{1,40}\s{0,2}[:/]"
     r"|(?:log ?in|sign in|logged in) (?:with|as|using) [\w.@-]{1,40}\s{0,2}[:/]"
@@ -249,10 +254,10 @@ def redact_in_context(text: str, has_sure_name: int, may_match: Sequence[bool]) 
     """
     if has_sure_name:
         text = _redact_named(text)
-    find_digit = compiled_pattern(_DIGIT_OR_HEX).search
-    has_digit = find_digit(text) is not None
+    has_digit = compiled_pattern(_DIGIT_OR_HEX).search
+    has_any = has_digit(text) is not None
     rules = [
-        rule for rule, may in zip(_RULES, may_match, strict=True) if may and (has_digit or rule[2] in _WITHOUT_DIGITS)
+        rule for rule, may in zip(_RULES, may_match, strict=True) if may and (has_any or rule[2] in _WITHOUT_DIGITS)
     ]
     if not rules:
         return text
@@ -260,9 +265,10 @@ def redact_in_context(text: str, has_sure_name: int, may_match: Sequence[bool]) 
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for markers, pattern, is_secret in rules:
+        needs_digit = is_secret not in _WITHOUT_DIGITS and pattern not in _ANCHORS  # those are faster without looking
         for number in {number for marker in markers for number in _lines_with(marker, lowered, starts)}:
             line = lines[number]
-            if is_secret in _WITHOUT_DIGITS or find_digit(line):
+            if not needs_digit or has_digit(line):
                 pieces = (line[at : at + MAX_LINE_CHARACTERS] for at in range(0, len(line), MAX_LINE_CHARACTERS))
                 lines[number] = "".join(_redact_matches(piece, pattern, is_secret) for piece in pieces)
     return "\n".join(lines)
@@ -295,10 +301,32 @@ def _lines_with(marker: str, text: str, starts: list[int]) -> Iterator[int]:
 def _redact_matches(text: str, pattern: str, is_secret: Callable[[str, re.Match[str]], bool]) -> str:
     parts = []
     position = 0
-    for match in compiled_pattern(pattern).finditer(lower(text)):
+    lowered = lower(text)
+    anchors = _ANCHORS.get(pattern)
+    found = _matches_at(lowered, pattern, *anchors) if anchors else compiled_pattern(pattern).finditer(lowered)
+    for match in found:
         start, end = match.span(match.lastindex or 0)
         value = text[start:end].rstrip(".,;:)!")
         if REDACTED not in value and is_secret(value, match):
             parts += [text[position:start], REDACTED]
             position = start + len(value)
     return "".join([*parts, text[position:]]) if parts else text
+
+
+def _matches_at(text: str, pattern: str, anchors: Sequence[str], before: int) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern, each of which starts up to `before` characters before an anchor."""
+    match_at = compiled_pattern(pattern).match
+    end = 0
+    for position in sorted(position for anchor in anchors for position in _positions(text, anchor)):
+        for start in range(max(end, position - before), position + 1):
+            if match := match_at(text, start):
+                yield match
+                end = match.end()
+                break
+
+
+def _positions(text: str, part: str) -> Iterator[int]:
+    position = text.find(part)
+    while position >= 0:
+        yield position
+        position = text.find(part, position + 1)

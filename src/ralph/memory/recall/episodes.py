@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ralph.core.records import RecalledEpisode, now, replace
+from ralph.core.text import compiled_pattern
 from ralph.core.tokenize import tokenize
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.query import build_query
@@ -32,12 +33,11 @@ SOURCE_SHARE_OF_BEST = 0.15
 MIN_SUBJECT_WORDS, MIN_SUBJECT_SHARE = 6, 0.3
 """Telling words that two sources about the same subject have in common: their number, and their share of the smaller
 vocabulary."""
-_CHANGE = re.compile(
-    r"\b(?:supersed\w*|amend\w*|no longer|from now on|going forward|overrul\w*|revok\w*|changed (?:our|my) minds?"
+_CHANGE = (
+    r"(?i)\b(?:supersed\w*|amend\w*|no longer|from now on|going forward|overrul\w*|revok\w*|changed (?:our|my) minds?"
     r"|(?:replaces?|replacing|instead of) the (?:old|previous|earlier|current)"
     r"|(?:old|previous|earlier) (?:rule|cap|limit|policy|decision|behaviou?r|convention)"
-    r"|(?:updates?|changes?) to the \w+ (?:policy|rule|decision|convention))\b",
-    re.IGNORECASE,
+    r"|(?:updates?|changes?) to the \w+ (?:policy|rule|decision|convention))\b"
 )
 """Words that say that something was decided otherwise before."""
 MIN_TELLING = 2
@@ -117,7 +117,9 @@ def _changes(later: Sequence[Episode], earlier: Sequence[Episode]) -> bool:
         return False
     if any(link == f"reverts:{earlier[0].source}" for one in later for link in one.links):
         return True
-    return bool(_CHANGE.search("\n".join(one.text for one in later))) and _have_same_subject(earlier, later)
+    return bool(compiled_pattern(_CHANGE).search("\n".join(one.text for one in later))) and _have_same_subject(
+        earlier, later
+    )
 
 
 def _have_same_subject(one: Sequence[Episode], other: Sequence[Episode]) -> bool:
