@@ -24,7 +24,13 @@ from ralph.agents.supervisor.executables import find_program, start_error_messag
 from ralph.agents.supervisor.output import HEAD_SHARE, LimitTracker, OutputBuffer, TextForwarder
 from ralph.core.ancestry import LOOP_NAME
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
+from ralph.core.git import (
+    REDIRECTING_VARIABLES,
+    end_strays,
+    process_start_lock,
+    running_git_pids,
+    stray_enders,
+)
 from ralph.core.records import SessionEnding, record
 from ralph.core.text import one_line
 
@@ -332,14 +338,29 @@ def _count_running(change: int) -> None:
 
 @contextmanager
 def named_as_loop() -> Iterator[None]:
-    """Name this process a loop in the block, by which programs that its own git runs are recognized."""
-    with _running_lock:
-        _count_named(+1)
+    """Name this process a loop in the block, by which programs that its own git runs are recognized.
+
+    What these leave behind is adopted and ended.
+    """
+    since = reaper.current_tick()
+    _count_running(+1)
+    stray_enders.append(lambda: _kill_adopted(since))
     try:
         yield
     finally:
-        with _running_lock:
-            _count_named(-1)
+        end_strays()
+        stray_enders.pop()
+        _count_running(-1)
+
+
+def _kill_adopted(since: int) -> None:
+    """Kill processes that were adopted since a clock tick: they have process groups of their own."""
+    with process_start_lock:
+        adopted = reaper.find_adopted(since, exclude=_guards | running_git_pids)
+        strays = {one for one in adopted if one[2] != os.getpgrp()}
+        reaper.kill(strays)
+    for pid, *_ in strays:
+        _is_gone(pid)  # so that it is no zombie
 
 
 def _count_named(change: int) -> None:
