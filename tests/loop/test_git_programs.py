@@ -532,3 +532,16 @@ def test_a_git_directory_that_leads_to_another_repository_is_reported(
 
     assert "leads git to another place" in ran.out + ran.err
     assert (place.directory / "other" / ".git" / "HEAD").exists()
+
+
+def test_settings_of_other_worktrees_are_put_back(together: Together, place: Place) -> None:
+    linked = place.directory / "linked"
+    together.git("config", "extensions.worktreeConfig", "true")
+    together.git("worktree", "add", "-q", str(linked))
+    together.project.tasks.add("Do it")
+    together.script(place.script(f"git -C {linked} config --worktree core.fsmonitor $EVIL"))
+
+    together.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    subprocess.run(["git", "status"], cwd=linked, check=True, capture_output=True)  # as the person does
+
+    assert place.pids() == []

@@ -98,6 +98,7 @@ class GitSettings:
         self._sessions = 0
         self._before: dict[Path, GitFileState | None] = {}
         self._submodules: list[Path] = []
+        self._worktrees: list[Path] = []
         top = find_top(os.path.abspath(root))  # noqa: PTH100
         self._entry = _git_entry(Path(top)) if top else None
         """What is called `.git` in the working tree; a directory by its device and number."""
@@ -126,6 +127,7 @@ class GitSettings:
             # While others are at work, what is there now may be the work of one of them.
             if self._sessions == 1:
                 self._submodules = [Path(path) for path in find_submodules(common)]
+                self._worktrees = sorted((common / "worktrees").glob("*"))
                 self._before = self._read_shared_files(common)
 
     def _leave(self, common: Path) -> list[UndoneChange]:
@@ -136,7 +138,7 @@ class GitSettings:
             new = [path for path in self._read_shared_files(common) if path not in self._before]
             undone += self._undo(dict.fromkeys(new), common)
             for path, state in self._before.items():
-                if state and path.parent not in self._submodules:
+                if state and path.parent not in (*self._submodules, *self._worktrees):
                     _make_directory(path.parent)
             return undone + self._undo(self._before, common)
 
@@ -153,7 +155,8 @@ class GitSettings:
         of_submodules = (
             path for one in self._submodules for path in (*(one / name for name in _SUBMODULE_FILES), *_hooks_in(one))
         )
-        shared = (*names, *_hooks_in(common), *replaced, *self._user_configs, *of_submodules)
+        of_worktrees = (one / "config.worktree" for one in self._worktrees)
+        shared = (*names, *_hooks_in(common), *replaced, *self._user_configs, *of_submodules, *of_worktrees)
         return {path: _read_file(path) for path in shared}
 
     def _undo(self, before: dict[Path, GitFileState | None], common: Path) -> list[UndoneChange]:
