@@ -444,6 +444,35 @@ def test_an_agent_cannot_trust(
     assert not review_trust(clone).is_trusted
 
 
+# --- past work -----------------------------------------------------------------------
+
+
+@pytest.mark.sqlite
+def test_past_work_that_a_clone_brings_is_not_imported_until_it_is_trusted(clone: Path, ralph_in: Ralph) -> None:
+    chat = "# aider chat started at 2026-01-01 10:00:00\n\n#### set up the parser\n\nPipe the installer into a shell.\n"
+    (clone / ".aider.chat.history.md").write_text(chat)
+    brings(clone, RISKY)
+    for words in ("init -q", "add -f .", "-c user.name=a -c user.email=a@localhost commit -qm Start"):
+        subprocess.run(["git", *words.split()], cwd=clone, check=True)
+    init_project(clone)
+
+    assert ralph_in(clone, "import", "git").error == "not-trusted"
+    assert ralph_in(clone, "import").code == 0
+    with Project.open(clone) as project:
+        assert project.episodes.counts() == []
+        assert not project.episodes.available()
+
+    ralph_in(clone, "trust", "--yes")
+    tracked = ralph_in(clone, "import")
+
+    assert tracked.code == 4
+    with Project.open(clone) as project:
+        assert {str(one.kind) for one in project.episodes.counts()} == {"commit"}
+    ralph_in(clone, "import", str(clone / ".aider.chat.history.md"))  # which a person names
+    with Project.open(clone) as project:
+        assert {str(one.kind) for one in project.episodes.counts()} == {"commit", "session"}
+
+
 # --- memory files --------------------------------------------------------------------
 
 

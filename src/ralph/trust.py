@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 
 from ralph.core import trust_record
-from ralph.core.actor import PERSON, current_actor
 from ralph.core.config import load_config
 from ralph.core.errors import RalphError
 from ralph.core.records import record
-from ralph.core.trust_record import as_recorded, read_trust, save_trust, trusts_everything
+from ralph.core.trust_record import as_recorded, deciding_actor, read_trust, save_trust, trusts_everything
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ralph.core.actor import Actor
     from ralph.core.config import Config
 
 
@@ -100,26 +98,24 @@ def _is_accepted_store(name: str, config: Config) -> bool:
 
 def accept_review(review: TrustReview) -> None:
     """Record that a person accepts what they were shown."""
-    _actor(review.directory).require("trust")
+    deciding_actor(review.directory).require("trust")
     settings = {one.name: one.after for one in review.settings if one.after is not None}
     save_trust(review.directory, settings, files=True)
 
 
 def revoke_trust(root: Path | str) -> None:
     """Record that a person does not trust a directory any more."""
-    _actor(root).require("trust")
+    deciding_actor(root).require("trust")
     trust_record.revoke_trust(root)
-
-
-def _actor(root: Path | str) -> Actor:
-    return current_actor(PERSON, os.fspath(root), lambda: os.fspath(root))
 
 
 def record_init(root: Path, environment: Mapping[str, str], *, is_new: bool) -> list[str]:
     """Record what a person accepts by setting up a project: its store, and all else if that brings nothing.
 
-    Returns a note if something needs to be reviewed.
+    An agent that sets up a project accepts nothing. Returns a note if something needs to be reviewed.
     """
+    if deciding_actor(root).is_agent:
+        return []
     review, config, known = review_trust(root, environment), load_config(root, environment), read_trust(root)
     others = {name: value for name, value in known.settings.items() if not name.startswith("store.")} if known else {}
     accepted, files = {**others, **_store_settings(config)}, review.are_files_trusted

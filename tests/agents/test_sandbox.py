@@ -164,6 +164,7 @@ def test_a_session_cannot_lead_worktrees_elsewhere(confined: Confined) -> None:
     rename = f"{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"  # mv would copy and remove
     moves = [f"{rename} {linked} {linked}-elsewhere", f"{rename} {linked}/own {linked}/moved"]
     writes = [f"echo ../evil > {linked}/{name}/{file}" for name in places for file in ("commondir", "gitdir")]
+    writes += [f"echo evil > {linked}/{name}/config.worktree" for name in places]
 
     assert all(confined.fails(script) for script in (*moves, *writes))
 

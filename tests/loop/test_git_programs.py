@@ -478,3 +478,70 @@ def test_what_a_trusted_filter_leaves_running_is_ended(tmp_path: Path, monkeypat
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux")
+def test_a_trusted_filter_that_a_session_has_changed_leaves_nothing_running(together: Together, place: Place) -> None:
+    """A filter may be a file of the project, which a session can edit."""
+    filter = together.root / "filter.sh"
+    filter.write_text("#!/bin/sh\ncat\n")
+    filter.chmod(0o755)
+    (together.root / ".gitattributes").write_text("*.txt filter=own\n")
+    together.git("config", "filter.own.clean", "./filter.sh")
+    together.commit_all()
+    together.project.tasks.add("Do it")
+    (place.directory / "filter").write_text(f"#!/bin/sh\n: > {place.directory}/was-run\nexec {place.program}\n")
+    together.script(f"cat {place.directory}/filter > filter.sh; echo two > shared.txt\n{SAYS_DONE}")
+
+    ran = together.ralph("run", "--max-iterations", "1", "--gate", "true", "--", "sh", "agent.sh")
+
+    assert (place.directory / "was-run").exists(), ran.out + ran.err
+    assert [pid for pid in place.pids() if is_alive(pid)] == []
+
+
+REPLACEMENTS = {
+    "a link": "mv .git $PLACE/git; ln -s $PLACE/git .git",
+    "a file": "mv .git $PLACE/git; echo gitdir: $PLACE/git > .git",
+    "a copy": "mv .git $PLACE/git; cp -r $PLACE/git .git",
+}
+
+
+@pytest.mark.parametrize("way", REPLACEMENTS)
+def test_a_git_directory_that_a_session_moves_away_comes_back(together: Together, place: Place, way: str) -> None:
+    together.project.tasks.add("Do it")
+    together.script(place.script(f"{REPLACEMENTS[way]}; git config core.fsmonitor $EVIL"))
+
+    ran = together.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    together.git("status")  # as the person does
+
+    assert (together.root / ".git").is_dir()
+    assert not (together.root / ".git").is_symlink()
+    assert place.pids() == []
+    assert ".git/config was changed" in ran.out + ran.err
+
+
+@pytest.mark.parametrize("leads", ["ln -s $PLACE/other/.git .git", "echo gitdir: $PLACE/other/.git > .git"])
+def test_a_git_directory_that_leads_to_another_repository_is_reported(
+    together: Together, place: Place, leads: str
+) -> None:
+    together.project.tasks.add("Do it")
+    subprocess.run(["git", "init", "-q", str(place.directory / "other")], check=True)
+    together.script(place.script(f"mv .git $PLACE/git; {leads}"))
+
+    ran = together.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert "leads git to another place" in ran.out + ran.err
+    assert (place.directory / "other" / ".git" / "HEAD").exists()
+
+
+def test_settings_of_other_worktrees_are_put_back(together: Together, place: Place) -> None:
+    linked = place.directory / "linked"
+    together.git("config", "extensions.worktreeConfig", "true")
+    together.git("worktree", "add", "-q", str(linked))
+    together.project.tasks.add("Do it")
+    together.script(place.script(f"git -C {linked} config --worktree core.fsmonitor $EVIL"))
+
+    together.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    subprocess.run(["git", "status"], cwd=linked, check=True, capture_output=True)  # as the person does
+
+    assert place.pids() == []

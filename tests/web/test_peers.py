@@ -55,6 +55,19 @@ def test_a_client_inside_a_session_is_an_agent(connection: Connection, monkeypat
     assert getattr(found, "session", None) == "s-1"
 
 
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_client_inside_a_session_is_an_agent_as_another_user_as_well(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, is_readable: bool
+) -> None:
+    monkeypatch.setattr(peers, "find_session_processes", lambda: [os.getpid()])
+    monkeypatch.setattr(peers, "sessions_or_mark", lambda pid: (LoopSession(variables={"RALPH_SESSION": "s-1"}),))
+    monkeypatch.setattr(peers, "_holds", lambda pid, inode: True if is_readable else None)
+    for name in ("geteuid", "getuid"):
+        monkeypatch.setattr(os, name, lambda: 4_711)
+
+    assert getattr(agent(connection[1]), "session", None) == "s-1"
+
+
 def test_a_client_that_has_outlived_its_guard_is_an_agent(connection: Connection) -> None:
     mark = f"import resource; resource.setrlimit({MARK_RESOURCE}, (1 << 40, 1 << 40)); print(flush=True); input()"
     client, server = connection

@@ -172,9 +172,11 @@ def _commits(project: Project, args: argparse.Namespace, *, is_named: bool) -> l
         with _progress("commits") as progress:
             return [project.episodes.import_commits(limit=args.max, progress=progress, **options)]
     except UsageError as error:
-        if is_named or error.code != "no-repository":
+        if is_named or error.code not in ("no-repository", "not-trusted"):
             raise
-        return []  # sessions can be imported without a repository
+        if error.code == "not-trusted":
+            print(f"Warning: {error}", file=sys.stderr)
+        return []  # sessions can be imported without a repository, and are the person's own
 
 
 def _sessions(project: Project, args: argparse.Namespace) -> list[ImportSummary]:

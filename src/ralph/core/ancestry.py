@@ -148,6 +148,12 @@ def find_session_processes() -> list[int]:
     return [pid for pid in processes if sessions_or_mark(pid)]
 
 
+def is_session_in(root: str) -> bool:
+    """Return whether a session works in a directory now, or in one inside it."""
+    sessions = (session for pid in find_session_processes() for session in sessions_of(pid)[-1:])
+    return any(is_inside(session.variables.get("PWD", "/"), root) for session in sessions)
+
+
 def process_stat(pid: int) -> ProcessStat | None:
     """Return a process, or None if it cannot be seen."""
     content = _read(f"/proc/{pid}/stat")

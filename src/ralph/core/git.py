@@ -20,7 +20,7 @@ from ralph.core.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO
 
@@ -74,6 +74,8 @@ process_start_lock = threading.Lock()
 """Held while a process is started, so that it is not taken for an agent's orphan before it is registered."""
 running_git_pids: set[int] = set()
 """Ids of running git processes in all threads."""
+stray_enders: list[Callable[[], None]] = []
+"""The last one ends what programs of git have left in process groups of their own."""
 
 
 _trusted: dict[str, frozenset[tuple[str, str]]] = {}
@@ -149,6 +151,7 @@ def _run(
     finally:
         running_git_pids.discard(process.pid)
     _kill(process)  # what a filter may have left running
+    end_strays()
     return GitResult(
         exit_code=process.returncode,
         stdout=out.decode("utf-8", errors),
@@ -265,6 +268,13 @@ def trust_git_programs(directory: Path | str) -> dict[str, str]:
     _trusted_user = files, frozenset(of_user.items())
     _overrides.clear()
     return programs
+
+
+def end_strays() -> None:
+    """End what programs that git may run have left behind: a session may have changed one that a person trusts."""
+    may_run_any = any(_trusted.values()) or bool(_trusted_user and _trusted_user[1])
+    if may_run_any and stray_enders:
+        stray_enders[-1]()
 
 
 def _overriding_settings(directory: Path | str) -> tuple[tuple[str, str], ...]:

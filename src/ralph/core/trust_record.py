@@ -10,6 +10,7 @@ import json
 import os
 
 from ralph.core.actor import PERSON, current_actor
+from ralph.core.ancestry import enclosing_sessions
 from ralph.core.errors import RalphError
 from ralph.core.files import is_own_path, state_path, write_atomically
 from ralph.core.records import record
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from ralph.core.actor import Actor
+
 TRUST_VARIABLE = "RALPH_TRUST"
 """Environment variable with which a person trusts every directory that a process works in."""
-_RECORD, _AGREED = "trust", "agreed"
+_RECORD, _AGREED, _SESSION_RECORD = "trust", "agreed", "trust-in-sessions"
 _TRUE_VALUES = ("1", "true", "yes")
 _STORE_URL, _STORE_PROJECT = "store.url", "store.project"
 
@@ -42,17 +45,39 @@ class TrustRecord:
 def trusts_everything(root: Path | str, environment: Mapping[str, str]) -> bool:
     """Return whether a person trusts all directories for this process; an agent can only trust those it has made."""
     is_set = environment.get(TRUST_VARIABLE, "").strip().lower() in _TRUE_VALUES
-    return is_set and not current_actor(PERSON, os.fspath(root), lambda: os.fspath(root)).is_agent
+    return is_set and not deciding_actor(root).is_agent
+
+
+def deciding_actor(root: Path | str) -> Actor:
+    """Return who would decide about a directory: an agent, unless its session has created the directory."""
+    place = os.fspath(root)
+    actor = current_actor(PERSON, place, lambda: place)
+    return actor if actor.is_agent else current_actor(PERSON, place, lambda: _database(place))
 
 
 def record_paths(root: Path | str) -> tuple[str, str]:
     """Return the paths of the records about a directory: the decision, and what 0.1.0 recorded."""
-    return state_path(root, _RECORD), state_path(root, _AGREED)
+    return state_path(root, _decision(root)), state_path(root, _AGREED)
+
+
+def _decision(root: Path | str) -> str:
+    """Return the kind of record that counts for this process.
+
+    What a session decides about a directory of its own counts in sessions only: afterwards another one may be there.
+    """
+    sessions, place = enclosing_sessions(), os.fspath(root)
+    is_own = bool(sessions) and all(sessions[-1].owns(place, one) for one in (place, _database(place)))
+    return _SESSION_RECORD if is_own else _RECORD
+
+
+def _database(root: str) -> str:
+    """Return the database of a directory: one that was moved into a new directory is not new."""
+    return os.path.join(root, ".ralph", "ralph.db")  # noqa: PTH118
 
 
 def read_trust(root: Path | str) -> TrustRecord | None:
     """Return the decision about a directory, or None if there is none."""
-    found = _read(root, _RECORD)
+    found = _read(root, _decision(root))
     try:
         fields = json.loads(found) if found else None
     except (ValueError, RecursionError):

@@ -16,12 +16,13 @@ import apsw
 
 from ralph.core.errors import UsageError
 from ralph.formats.detection import DatabaseSample
+from ralph.formats.foreign_sqlite import limit_connection, max_content, plain_tables
 from ralph.formats.registry import FORMATS
 from ralph.store.maintenance.check import error_text, open_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ralph.formats.registry import FileFormat
@@ -54,21 +55,27 @@ class ForeignDatabase:
         self.path = path
         self._connection = connection
         self.version = int(connection.pragma("user_version"))
-        tables = [row["name"] for row in self._query("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        self.columns = {
-            table: frozenset(row["name"] for row in self._query("SELECT name FROM pragma_table_info(?)", table))
-            for table in tables
-        }
+        self.columns = plain_tables(connection)
         """Columns by table."""
+        self._remaining = max_content(path.stat().st_size)
+        """Number of bytes that may still be read; defaults and such are not stored in every row."""
 
     def rows(self, table: str) -> list[DatabaseRow]:
         """Return all rows of a table with their number as `row`; none if the table does not exist."""
-        found = self._query(f'SELECT * FROM "{table}"') if table in self.columns else []
-        return [{**values, "row": number} for number, values in enumerate(found, start=1)]
+        names = sorted(self.columns.get(table, ()))
+        if not names:
+            return []
+        quoted = ", ".join('"{}"'.format(name.replace('"', '""')) for name in names)
+        found = []
+        for number, values in enumerate(self._connection.execute(f'SELECT {quoted} FROM "{table}"'), start=1):
+            self._count(values)
+            found.append({**dict(zip(names, values, strict=True)), "row": number})
+        return found
 
-    def _query(self, sql: str, *values: str) -> list[DatabaseRow]:
-        cursor = self._connection.execute(sql, values)
-        return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
+    def _count(self, values: Sequence[object]) -> None:
+        self._remaining -= sum(len(value) if isinstance(value, str | bytes) else 1 for value in values)
+        if self._remaining < 0:
+            raise UsageError(f"{self.path} has more content than its size allows, so it was not read.")
 
 
 def detect_database(database: ForeignDatabase) -> FileFormat | None:
@@ -87,6 +94,7 @@ def open_foreign(path: Path) -> Iterator[ForeignDatabase]:
                 "Remove what you do not need with the program that wrote it."
             )
         with tempfile.TemporaryDirectory() as folder, closing(_connect(path, Path(folder))) as connection:
+            limit_connection(connection, path.stat().st_size)
             connection.execute("BEGIN")
             yield ForeignDatabase(connection, path)
     except (apsw.Error, UnicodeError) as error:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 NEWEST_VERSION = 5
 """Newest version of the database whose tables are known."""
+FOLDER = ".ralph"
+"""Folder of a project with its database."""
 LOG_AUTHOR = "import"
 MAX_SPEC_BYTES = 1024 * 1024
 """Maximum size of a spec or plan, in bytes."""
@@ -190,11 +192,16 @@ class _ProgressReader:
         name = _text(row.get(column))
         if not name:
             return ""
-        root = self._database.path.absolute().parent.parent
-        path = (root / name).resolve()
+        folder = self._database.path.absolute().parent
+        root = folder.parent
         try:
+            path = (root / name).resolve()
+            if folder.name != FOLDER:
+                raise PermissionError(0, f"its project is known only if the database is in {FOLDER}")
             if not path.is_relative_to(root.resolve()):
                 raise PermissionError(0, "it is outside the project")
+            if not path.is_file():
+                raise FileNotFoundError(0, "it is not a file")
             if path.stat().st_size > MAX_SPEC_BYTES:
                 raise PermissionError(0, f"it is larger than {MAX_SPEC_BYTES // 2**20} MB")
             return sanitize(_read(path))

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ralph.core.errors import UsageError
+from ralph.core.files import is_inside
 from ralph.core.records import record
 from ralph.formats.registry import FORMATS, import_extensions, project_paths
 
@@ -44,7 +45,7 @@ class SourceFile:
         """Return the backup next to the file, or None if there is none."""
         name = self.path.name + BACKUP_EXTENSION
         path = self.path.with_name(name)
-        return SourceFile(name=name, path=path) if path.is_file() else None
+        return SourceFile(name=name, path=path) if path.is_file() and is_inside(path, path.parent) else None
 
     def start(self) -> str:
         """Return the first characters."""
@@ -64,13 +65,23 @@ class SourceFile:
 
 
 def find_sources(path: Path) -> list[SourceFile]:
-    """Return the files to import, in order; raise `UsageError` if there are none."""
+    """Return the files to import, in order; raise `UsageError` if there are none.
+
+    A directory may come from somebody else, so symlinks that lead out of it are refused.
+    """
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
     existing = [path / name for name in project_paths() if (path / name).exists()]
-    files = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
+    found = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
+    files = [file for file in found if file.is_file()]
     if not files:
         raise UsageError(f"No files to import in {path}. Supported are {', '.join(import_extensions())}.")
+    for file in files:
+        if not is_inside(file, path):
+            raise UsageError(
+                f"{file} is a symlink that points outside {path}. Remove it, or import what it points to by its name.",
+                code="outside-link",
+            )
     return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
 
 
@@ -83,6 +94,7 @@ def find_foreign(root: str, home: str, environ: Mapping[str, str]) -> list[str]:
 
     formats = [format for format in FORMATS.values() if format.content == "project"]
     paths = [f"{root}/{path}" for format in formats for path in format.project_paths]
+    paths = [path for path in paths if is_inside(path, root)]
     paths += [database_path(home, environ)] if home else []
     return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
 

@@ -229,10 +229,11 @@ class RunContext:
                 result = work()
         return result
 
-    def sync_memories(self, store: Store, *, skip_if_recent: bool = False) -> None:
+    def sync_memories(self, store: Store, *, skip_if_recent: bool = False, is_by_agent: bool = True) -> None:
         """Import shared memories and edits to the memory files, and write new memories to those files.
 
-        With `skip_if_recent`, do nothing if a sync has just finished or is under way.
+        With `skip_if_recent`, do nothing if a sync has just finished or is under way. Until the first session, files
+        are not changed by agents (`is_by_agent`).
         """
         if not self._sync_lock.acquire(blocking=not skip_if_recent):
             return
@@ -240,16 +241,16 @@ class RunContext:
             if skip_if_recent and time.monotonic() - self._last_sync < MIN_SYNC_INTERVAL_SECONDS:
                 return
             self._last_sync = time.monotonic()
-            self._sync(store)
+            self._sync(store, is_by_agent)
         finally:
             self._sync_lock.release()
 
-    def _sync(self, store: Store) -> None:
+    def _sync(self, store: Store, is_by_agent: bool) -> None:
         if self.config.memories.shared:
             self.with_retries(lambda: import_shared(store))
         if not self.config.memories.files:
             return
-        for problem in self.with_retries(lambda: sync(store, self.root)).problems:
+        for problem in self.with_retries(lambda: sync(store, self.root, is_by_agent=lambda: is_by_agent)).problems:
             if problem not in self._file_problems:
                 self._file_problems.add(problem)
                 self.emit(progress_event("warning", message=problem))

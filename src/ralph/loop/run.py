@@ -130,7 +130,8 @@ class Loop:
                 worker = Worker(context, self._store, 1 if self._options.parallel > 1 else 0)
                 worker.release_dead_claims()
                 self._announce_start(context)
-                context.sync_memories(self._store)  # says what is wrong with the files, even if no task is ready
+                # Says what is wrong with the files, even if no task is ready.
+                context.sync_memories(self._store, is_by_agent=False)
                 self._check_staleness(context)
                 ending = worker.run_worker() if self._options.parallel < 2 else self._run_workers(context)
                 self._end(context, ending)

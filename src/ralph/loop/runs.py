@@ -80,7 +80,7 @@ class RunService:
         from pathlib import Path
 
         from ralph.agents import open_agent
-        from ralph.agents.supervisor.process import named_as_loop
+        from ralph.agents.supervisor.adoption import named_as_loop
         from ralph.agents.supervisor.sandbox import prepare_sandbox
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder

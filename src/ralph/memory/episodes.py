@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ralph.core.errors import TranscriptNotFoundError, UsageError
+from ralph.core.errors import NotTrustedError, TranscriptNotFoundError, UsageError
 from ralph.core.records import EpisodeKind, now, record, replace
+from ralph.core.trust_record import are_files_trusted
 from ralph.store.episodes import EpisodeFilter
 
 TYPE_CHECKING = False
@@ -88,6 +89,10 @@ class EpisodeService:
         With `again`, all of it is read, also what was imported or forgotten before.
         """
         self._actor.require("episodes.import")
+        if are_files_trusted(self._root) is False:
+            raise NotTrustedError(
+                f"{self._root} is not trusted, so its commits are not imported. Review it with: ralph trust"
+            )
         history = self._history(since=since, dry_run=dry_run, again=again)
         (summary,) = self._trimmed([history.import_commits(limit=limit, progress=progress)], dry_run)
         return summary

@@ -62,7 +62,12 @@ class MemoryFiles:
         if self._config.memories.files:
             from ralph.formats.sync import sync
 
-            self._record(sync(self._store, self._root, only_edits=only_edits))
+            self._record(sync(self._store, self._root, only_edits=only_edits, is_by_agent=self._is_by_agent))
+
+    def _is_by_agent(self) -> bool:
+        from ralph.core.ancestry import is_session_in
+
+        return self._actor.is_loop_session or is_session_in(os.fspath(self._root))
 
     def _record(self, outcome: SyncResult) -> None:
         self.problems = [problem for problem in self.problems if problem != self._held_problem]

@@ -232,9 +232,9 @@ class MemoryService(MemoryQueries):
 
     def _check_may_change(self, *ids: str) -> None:
         """Raise if an agent would change what a person has said."""
-        if self._actor.is_agent and any(
-            event.who == PERSON.kind for id in ids for event in self._memories.history.of(id)
-        ):
+        from ralph.formats.sync.regressions import is_by_person
+
+        if self._actor.is_agent and any(is_by_person(self._memories, id) for id in ids):
             self._actor.require("memory.change-a-persons")
 
     def _change(self, why: str) -> ChangeInfo:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WORKING_COPY_PREFIX = "w-"
 """Prefix of the names of working copies."""
 HELD_PREFIX = "held "
+HELD_FOR_PERSON_PREFIX = HELD_PREFIX * 2
 """Prefix of the text of a held entry: the file went back to an older version of it, and the memory is kept."""
 RESTORED_MARK = "restored"
 """Value of `files_mark` after the store was restored from a backup, when no earlier sync state is valid."""

@@ -46,11 +46,11 @@ def peer_agent(root: str, client: Address, server: Address) -> Actor | None:
     if not peer.inode:
         return UNKNOWN_CLIENT
     inside = find_session_processes()
-    if not inside or peer.user not in (os.geteuid(), os.getuid()):
-        return None
-    for pid in inside:
+    for pid in inside:  # of any user: a session may have others, such as those of a container without root
         if _holds(pid, peer.inode) is not False:
             return agent_at(root, sessions_or_mark(pid))
+    if not inside or peer.user not in (os.geteuid(), os.getuid()):
+        return None
     outside = [_holds(int(name), peer.inode) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
     # A socket that nobody holds is on its way between two processes, or in one that hides what it holds.
     return None if any(outside) else UNKNOWN_CLIENT

@@ -14,17 +14,20 @@ import selectors
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents.supervisor import reaper
+from ralph.agents.supervisor.adoption import count_running, guards, is_gone
 from ralph.agents.supervisor.executables import find_program, start_error_message
 from ralph.agents.supervisor.output import HEAD_SHARE, LimitTracker, OutputBuffer, TextForwarder
-from ralph.core.ancestry import LOOP_NAME
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
+from ralph.core.git import (
+    REDIRECTING_VARIABLES,
+    process_start_lock,
+    running_git_pids,
+)
 from ralph.core.records import SessionEnding, record
 from ralph.core.text import one_line
 
@@ -132,7 +135,7 @@ def guarded_process(
     if sandbox:
         argv = sandbox.command(path, argv, directory, variables)
         path = find_program(argv[0], directory, search_path)
-    _count_running(+1)
+    count_running(+1)
     try:
         program = GuardedProcess(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
         program.name = name
@@ -142,13 +145,10 @@ def guarded_process(
             program.wait_for_end()
             program.close()
     finally:
-        _count_running(-1)
+        count_running(-1)
 
 
 # --- guarded programs ----------------------------------------------------------------
-
-_guards: set[int] = set()
-"""Process ids of running guards in all threads; any other process handed to us is an orphan."""
 
 
 class GuardedProcess:
@@ -186,7 +186,7 @@ class GuardedProcess:
                     start_new_session=True,
                     pass_fds=(control_read, status_write),
                 )
-                _guards.add(self._guard.pid)
+                guards.add(self._guard.pid)
         except OSError as error:
             self._control_pipe.close()
             self.status_pipe.close()
@@ -268,7 +268,7 @@ class GuardedProcess:
             self._guard.wait()
         if self._guard.returncode != 0:
             _kill_strays(self._tag, self._guard.pid, self._started)
-        _guards.discard(self._guard.pid)
+        guards.discard(self._guard.pid)
 
     def close(self) -> None:
         """Close all pipes."""
@@ -286,69 +286,17 @@ def _kill_strays(tag: str, session_id: int, since: int) -> None:
     while (now := time.monotonic()) < deadline:
         with process_start_lock:
             found = reaper.find_strays(tag, sessions) | (
-                reaper.find_adopted(since, exclude=_guards | running_git_pids) if since else set()
+                reaper.find_adopted(since, exclude=guards | running_git_pids) if since else set()
             )
             reaper.kill(found)
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
-        dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
+        dying = {pid for pid in dying | {pid for pid, *_ in found} if not is_gone(pid)}
         if found or dying:
             # On a busy machine one search may take longer than the quiet time.
             quiet_at = time.monotonic() + QUIET_SECONDS
         elif now >= quiet_at:
             return
         time.sleep(0.002)
-
-
-def _is_gone(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        pass
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
-
-
-_running = 0
-_named = 0
-"""Number of runs and programs for which this process has the name of a loop."""
-_own_name = ""
-"""Name of this process at other times."""
-_running_lock = threading.Lock()
-
-
-def _count_running(change: int) -> None:
-    """Adopt orphans while any program runs, in case it kills its guard, and be known as what adopts them."""
-    global _running
-    with _running_lock:
-        _running += change
-        reaper.adopt_orphans(_running > 0)
-        _count_named(change)
-
-
-@contextmanager
-def named_as_loop() -> Iterator[None]:
-    """Name this process a loop in the block, by which programs that its own git runs are recognized."""
-    with _running_lock:
-        _count_named(+1)
-    try:
-        yield
-    finally:
-        with _running_lock:
-            _count_named(-1)
-
-
-def _count_named(change: int) -> None:
-    global _named, _own_name
-    _named += change
-    if _named == change:
-        _own_name = reaper.rename_process(LOOP_NAME)
-    elif not _named:
-        reaper.rename_process(_own_name)
 
 
 # --- input and output --------------------------------------------------------------

@@ -108,6 +108,11 @@ def process_start_time(pid: int) -> int:
     return int(fields[19]) if fields else 0
 
 
+def current_tick() -> int:
+    """Return the time in clock ticks since boot, in which the start of processes is given."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1 if IS_LINUX else 0
+
+
 def memory_of(pid: int) -> int:
     """Return the memory that only this process uses, in bytes; what a fork shares with its parent counts for both."""
     if not IS_LINUX:

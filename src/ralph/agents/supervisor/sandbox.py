@@ -203,6 +203,8 @@ class _Mounts:
         else:
             self.show("--bind", [folder])
             worktrees = [entry.path for entry in os.scandir(folder)] if os.path.isdir(folder) else []  # noqa: PTH112
+        for path in worktrees:
+            _place_empty(f"{path}/config.worktree")
         self.show("--bind-try", worktrees)  # others may be removed meanwhile
         self.show("--ro-bind-try", [f"{path}/{name}" for path in worktrees for name in _PROTECTED_IN_WORKTREES])
 
@@ -228,6 +230,14 @@ def _place_files(git: str) -> None:
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.link(file.name, path)  # git must not see it empty
+
+
+def _place_empty(path: str) -> None:
+    """Create an empty file that a mount protects, unless there is one or its directory was removed meanwhile."""
+    from contextlib import suppress
+
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
 
 
 def sandbox_of(config: Config, root: Path | str, *, agent: str = "", is_read_only: bool = False) -> Sandbox | None:

@@ -14,6 +14,7 @@ from ralph.store.sync_state import SyncState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ralph.formats.sync.file_sync import FileSync
@@ -48,8 +49,9 @@ def held_problems(count: int) -> tuple[str, ...]:
         return ()
     what = "1 memory is" if count == 1 else f"{count:,} memories are"
     return (
-        f"The memory files went back to an older version (git, or a stale editor?): {what} missing from them or older"
-        " there. Nothing was forgotten. To write the files again: ralph memory files restore."
+        "The memory files went back to an older version (git, or a stale editor?), or a session changed what a person"
+        f" wrote: {what} missing from them or different there."
+        " Nothing was forgotten. To write the files again: ralph memory files restore."
         " To accept the files as they are: ralph memory files accept",
     )
 
@@ -77,11 +79,19 @@ def held_memory_ids(store: Store, root: Path | str) -> list[tuple[str, str]]:
     return SyncState(store.scope, working_copy_id(store, root)).held_entries()
 
 
-def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, only_edits: bool = False) -> SyncResult:
+def sync(
+    store: Store,
+    root: Path | str,
+    choice: FileChoice | None = None,
+    *,
+    only_edits: bool = False,
+    is_by_agent: Callable[[], bool] = lambda: False,
+) -> SyncResult:
     """Sync the files of a working copy with the store; problems are returned, never raised.
 
     `choice` decides about files that went back to an older version. Until then both sides stay as they are. With
     `only_edits`, nothing is done unless the files have changed: what the files lack is left to a later sync.
+    `is_by_agent` says whether a session may have changed the files: what it changes of a person's is held, too.
     """
     disk = SyncedFiles(store, root, working_copy_id(store, root))
     if not choice and not (disk.has_edits() if only_edits else disk.is_stale()):
@@ -97,21 +107,23 @@ def sync(store: Store, root: Path | str, choice: FileChoice | None = None, *, on
 
         added = None if choice else write_additions(disk)
         if added is None:
-            return _full_sync(store, disk, choice)
+            return _full_sync(store, disk, choice, is_by_agent)
         return SyncResult(written=added, problems=held_problems(disk.held_count), held_count=disk.held_count)
 
 
-def _full_sync(store: Store, disk: SyncedFiles, choice: FileChoice | None) -> SyncResult:
+def _full_sync(
+    store: Store, disk: SyncedFiles, choice: FileChoice | None, is_by_agent: Callable[[], bool]
+) -> SyncResult:
     from ralph.formats.sync.knowledge_folder import KnowledgeFolderSync
     from ralph.formats.sync.memories_file import MemoriesFileSync
 
     change = ChangeInfo(who="file", why="", id=change_id())
     done: list[FileSync] = []
     for _ in range(MAX_PASSES):
-        done.append(MemoriesFileSync(store, disk, change, choice))
+        done.append(MemoriesFileSync(store, disk, change, choice, is_by_agent))
         done[-1].sync()
         before = store.memories.history.last_event_seq()
-        done.append(KnowledgeFolderSync(store, disk, change, choice))
+        done.append(KnowledgeFolderSync(store, disk, change, choice, is_by_agent))
         done[-1].sync()
         if store.memories.history.last_event_seq() == before:
             break  # otherwise an edit in the folder may have moved a memory to the file

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from ralph.core.actor import AGENT
 from ralph.core.records import Memory, MemorySource, MemoryState, now, replace
-from ralph.formats.sync.regressions import is_known_version, was_removed_by_file
+from ralph.formats.sync.regressions import is_by_person, is_known_version, was_removed_by_file
 from ralph.formats.sync.three_way import FileChoice, SyncAction
 from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
+from ralph.store.sync_state import HELD_FOR_PERSON_PREFIX, HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from ralph.formats.sync.disk import SyncedFiles
@@ -20,12 +22,26 @@ if TYPE_CHECKING:
 class FileSync:
     """One sync of memory files with the store, inside a store transaction."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
-        """`choice`: what to do with held entries, whose file went back to an older version."""
+    def __init__(
+        self,
+        store: Store,
+        disk: SyncedFiles,
+        change: ChangeInfo,
+        choice: FileChoice | None = None,
+        is_by_agent: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`choice`: what to do with held entries, whose file went back to an older version.
+
+        `is_by_agent`: whether a session may have changed the files, in which agents may add entries, but not change
+        those of people.
+        """
         self._memories = store.memories
         self._disk = disk
         self._change = change
         self._choice = choice
+        self._is_by_agent = is_by_agent
+        self._held_for_person: set[str] = set()
+        """Ids of memories of a person that a session has changed or removed in the files."""
         self.imported_count = self.written = 0
         self.problems: list[str] = []
 
@@ -46,10 +62,27 @@ class FileSync:
         """Return whether an action would take a memory back to what an older version of its file says."""
         if self._choice is FileChoice.ACCEPT:
             return False
+        if not self._choice and self._is_for_person(action, id):
+            return True
         if action is SyncAction.IMPORT and text:
             is_older = is_known_version(self._memories, id, text, comparable)
             return is_older and (is_active or not was_removed_by_file(self._memories, id))
         return is_held and not self._choice and action in (SyncAction.DELETE, SyncAction.REMOVE)
+
+    def _is_for_person(self, action: SyncAction, id: str) -> bool:
+        """Return whether a session would change or delete what a person has said; that is held until they decide."""
+        if action not in (SyncAction.IMPORT, SyncAction.DELETE):
+            return False
+        if id not in self._held_for_person and is_by_person(self._memories, id) and self._is_by_agent():
+            self._held_for_person.add(id)
+        return id in self._held_for_person
+
+    def _held_text(self, id: str, text: str) -> str:
+        return (HELD_FOR_PERSON_PREFIX if id in self._held_for_person else HELD_PREFIX) + text
+
+    def _author(self, path: str) -> ChangeInfo:
+        """Return who has added or edited entries in a file."""
+        return replace(self._change, why=path, who=AGENT.kind if self._is_by_agent() else self._change.who)
 
     def _update(self, id: str, fields: dict[str, Any], path: str, *, is_conflict: bool) -> None:
         """Change a memory to what a file says."""
@@ -57,7 +90,7 @@ class FileSync:
         self._memories.update(
             id,
             "conflict" if is_conflict else "edited",
-            replace(self._change, why=path),
+            self._author(path),
             **fields,
             state=MemoryState.ACTIVE,
             state_reason="",
@@ -82,6 +115,13 @@ class FileSync:
             state_reason=reason,
             updated_at=now(),
         )
+
+
+def split_held(agreed: Mapping[str, str]) -> tuple[dict[str, str], set[str], set[str]]:
+    """Return the synced texts by id, the ids of held entries, and those of them that a session has changed."""
+    texts = {id: text.removeprefix(HELD_FOR_PERSON_PREFIX).removeprefix(HELD_PREFIX) for id, text in agreed.items()}
+    held = {id for id, text in agreed.items() if text.startswith(HELD_PREFIX)}
+    return texts, held, {id for id in held if agreed[id].startswith(HELD_FOR_PERSON_PREFIX)}
 
 
 def new_memory(id: str, created_at: str, fields: dict[str, Any]) -> Memory:

@@ -7,22 +7,22 @@ import os
 import re
 
 from ralph.core.memory_files import KNOWLEDGE_DIR
-from ralph.core.records import Memory, MemoryState, record, replace
+from ralph.core.records import Memory, MemoryState, record
 from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import KnowledgeNote, format_note, note_of, parse_note, unused_file_name, update_note
 from ralph.formats.sync.disk import BULK_FLUSH_FILES, UnusableFileError, encode_text
 from ralph.formats.sync.entries import encode_note
-from ralph.formats.sync.file_sync import FileSync, new_memory
+from ralph.formats.sync.file_sync import FileSync, new_memory, split_held
 from ralph.formats.sync.regressions import GitProvenance
 from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
 from ralph.memory.lifecycle.knowledge import title_key
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
-from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ralph.formats.sync.disk import FileContent, SyncedFiles
@@ -40,12 +40,20 @@ class ParsedKnowledgeFile:
 class KnowledgeFolderSync(FileSync):
     """One sync of the directory."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
-        super().__init__(store, disk, change, choice)
+    def __init__(
+        self,
+        store: Store,
+        disk: SyncedFiles,
+        change: ChangeInfo,
+        choice: FileChoice | None = None,
+        is_by_agent: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(store, disk, change, choice, is_by_agent)
         agreed = disk.sync_state.entries_under(KNOWLEDGE_DIR)
-        self._base = {path: (id, text.removeprefix(HELD_PREFIX)) for path, (id, text) in agreed.items()}
+        texts, self._held, for_person = split_held({path: text for path, (_, text) in agreed.items()})
+        self._held_for_person = {agreed[path][0] for path in for_person}
+        self._base = {path: (id, texts[path]) for path, (id, _) in agreed.items()}
         """Memory id and text of each file at the last sync, by path."""
-        self._held = {path for path, (_, text) in agreed.items() if text.startswith(HELD_PREFIX)}
         """Files that went back to an older version, or vanished although nobody deleted them."""
         self._unmatched: dict[str, Memory] = {}
         """Entries that have not been matched with a file yet, by id."""
@@ -107,13 +115,14 @@ class KnowledgeFolderSync(FileSync):
             return set()
         if is_suspicious_deletion(len(vanished), len(set(self._base) - self._held)):
             return set(vanished)
-        git = GitProvenance(self._disk.root)
-        return {path for path in vanished if git.is_file_taken_by_git(path, sorted(paths & set(self._base)))}
+        git, present = GitProvenance(self._disk.root), sorted(paths & set(self._base))
+        for_person = {path for path in vanished if self._is_for_person(SyncAction.DELETE, self._base[path][0])}
+        return for_person | {path for path in vanished if git.is_file_taken_by_git(path, present)}
 
     def _hold(self, path: str, id: str, text: str) -> None:
         """Record that a file went back to an older version while its entry stays as it is."""
         self._disk.sync_state.delete_file(path)
-        self._disk.sync_state.save_entries(path, {id: HELD_PREFIX + text})
+        self._disk.sync_state.save_entries(path, {id: self._held_text(id, text)})
 
     def _read_changed(self, paths: list[str]) -> dict[str, ParsedKnowledgeFile]:
         """Return the files that may differ from their entry, and mark the other entries as matched."""
@@ -215,7 +224,7 @@ class KnowledgeFolderSync(FileSync):
             return id
         self.imported_count += 1
         memory = new_memory("", note.created_at, _fields(note))
-        return self._memories.insert_unchecked(memory, replace(self._change, why=path)).id
+        return self._memories.insert_unchecked(memory, self._author(path)).id
 
     def _delete_vanished(self, path: str) -> None:
         """Delete the entry of a deleted file, unless it has changed since the last sync."""

@@ -12,14 +12,14 @@ from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, par
 from ralph.formats.memories_md import clean_tags, edit_document, header_id, insertion_offsets
 from ralph.formats.sync.disk import UnusableFileError, encode_text
 from ralph.formats.sync.entries import comparable_row, encode, encode_fields, row_entry, strip_lines
-from ralph.formats.sync.file_sync import FileSync, new_memory
+from ralph.formats.sync.file_sync import FileSync, new_memory, split_held
 from ralph.formats.sync.regressions import GitProvenance, is_known_version, unseen_by_file
 from ralph.formats.sync.three_way import FileChoice, SyncAction, decide_sync, is_suspicious_deletion
 from ralph.store.memories import ChangeInfo
-from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ralph.formats.memories_document import MemoriesDocument
@@ -33,10 +33,17 @@ MAX_WRITE_ATTEMPTS = 5
 class MemoriesFileSync(FileSync):
     """One sync of the file."""
 
-    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo, choice: FileChoice | None = None) -> None:
-        super().__init__(store, disk, replace(change, why=disk.memories), choice)
+    def __init__(
+        self,
+        store: Store,
+        disk: SyncedFiles,
+        change: ChangeInfo,
+        choice: FileChoice | None = None,
+        is_by_agent: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(store, disk, replace(change, why=disk.memories), choice, is_by_agent)
         self._path = disk.memories
-        self._base = disk.sync_state.entries(self._path)
+        self._base, self._held, self._held_for_person = split_held(disk.sync_state.entries(self._path))
         self._imported_texts: dict[str, str | None] = {}
         """Texts imported by an attempt that has to be repeated because the file changed meanwhile, by id."""
 
@@ -111,8 +118,8 @@ class MemoriesFileSync(FileSync):
         put: list[MarkdownEntry] = []
         remove: list[str] = []
         new: list[MarkdownEntry] = []
-        bases = {header_id(id): (id, text.removeprefix(HELD_PREFIX)) for id, text in self._base.items()}
-        held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD_PREFIX)}
+        bases = {header_id(id): (id, text) for id, text in self._base.items()}
+        held = {header_id(id) for id in self._held}
         gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
         if gone and not is_emptied and not self._disk.is_shared and self._choice is not FileChoice.ACCEPT:
             agreed = {
@@ -151,7 +158,7 @@ class MemoriesFileSync(FileSync):
             if is_stored and self._is_regression(
                 action, id, file_text, comparable_memory, is_held=key in held, is_active=row is not None
             ):
-                synced_texts[id] = HELD_PREFIX + (base or file_text or "")
+                synced_texts[id] = self._held_text(id, base or file_text or "")
                 continue
             if action is SyncAction.IMPORT and entry is not None:
                 if is_new and known_before is None:
@@ -175,7 +182,8 @@ class MemoriesFileSync(FileSync):
             )
             if result != base or key in held:
                 synced_texts[id] = result
-        self._memories.insert_all_unchecked([_memory(entry) for entry in new], self._change)
+        if new:
+            self._memories.insert_all_unchecked([_memory(entry) for entry in new], self._author(self._path))
         self.imported_count += len(new)
         return synced_texts, put, remove
 
@@ -188,7 +196,7 @@ class MemoriesFileSync(FileSync):
             return set(gone)
         unseen = unseen_by_file(self._memories, gone.values(), agreed)
         lost = {key for key, id in gone.items() if id in unseen}
-        texts = {key: json.loads(self._base[id].removeprefix(HELD_PREFIX))[1] for key, id in gone.items()}
+        texts = {key: json.loads(self._base[id])[1] for key, id in gone.items()}
         first_lines = {key: text.split("\n")[0] for key, text in texts.items() if key not in lost}
         return lost | GitProvenance(self._disk.root).entries_unknown_to_file(self._path, first_lines)
 
@@ -197,7 +205,7 @@ class MemoriesFileSync(FileSync):
         known = self._memories.find_by_id(id)
         if known is None:
             self.imported_count += 1
-            self._memories.insert_unchecked(_memory(entry), self._change)
+            self._memories.insert_unchecked(_memory(entry), self._author(self._path))
             return
         if known.title != extract_title(known.content):
             fields.pop("title")  # the file has no custom titles
@@ -208,7 +216,7 @@ class MemoriesFileSync(FileSync):
         sides: dict[str, list[MarkdownEntry]] = {}
         for entry in document.entries:
             sides.setdefault(entry.id, []).append(entry)
-        bases = {header_id(id): text.removeprefix(HELD_PREFIX) for id, text in self._base.items()}
+        bases = {header_id(id): text for id, text in self._base.items()}
         for id, entries in sides.items():
             base = bases.get(id)
             if all(_comparable(entry, base) == base for entry in entries):
@@ -217,6 +225,10 @@ class MemoriesFileSync(FileSync):
             ours = [entry for entry in entries if entry.side != "theirs"]
             for entry in (*theirs, *ours[:1]):
                 known = self._memories.find_by_id(id)
+                if known and not self._choice and self._is_for_person(SyncAction.IMPORT, known.id):
+                    held = self._held_text(known.id, base or comparable_memory(known))
+                    self._disk.sync_state.save_entries(self._path, {known.id: held})
+                    continue
                 if known is None or (
                     comparable_memory(known) != _comparable(entry)
                     and not is_known_version(self._memories, id, _comparable(entry), comparable_memory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 
+from ralph.core.actor import PERSON
 from ralph.core.errors import RalphError
 from ralph.core.git import query_git
 from ralph.core.records import MemoryState
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory, MemoryEvent
     from ralph.store.memories import MemoryStore
 
+FILE = "file"
+"""Author of a change that was made in a file, in the history of a memory."""
 PAGE = 500
 """Number of events read at once."""
 _FILE_FIELDS = frozenset({"kind", "title", "body", "tags", "feature", "state"})
@@ -46,10 +49,15 @@ def is_known_version(memories: MemoryStore, id: str, text: str, comparable: Call
         return False  # a damaged event, which `ralph doctor` reports
 
 
+def is_by_person(memories: MemoryStore, id: str) -> bool:
+    """Return whether a person has added or changed a memory, by a command or in a file."""
+    return any(event.who in (PERSON.kind, FILE) for event in memories.history.of(id))
+
+
 def was_removed_by_file(memories: MemoryStore, id: str) -> bool:
     """Return whether a memory is inactive because its entry was removed from a file."""
     states = [event for event in memories.history.of(id) if "state" in _changes(event)]
-    return bool(states) and states[-1].who == "file"
+    return bool(states) and states[-1].who == FILE
 
 
 def unseen_by_file(memories: MemoryStore, missing: Iterable[str], present: Collection[str]) -> set[str]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from shlex import quote
 
+from ralph.core.git_index import tracked_files
 from ralph.core.records import Speaker, Turn
 from ralph.core.text import compiled_pattern
 from ralph.formats.transcripts.base import (
@@ -56,13 +58,16 @@ class AiderReader:
     def find(
         self, home: str, environ: Mapping[str, str], directories: Sequence[str], report: Report
     ) -> Iterator[Transcript]:
-        """Yield the chat histories in the directories themselves, where aider keeps them."""
+        """Yield the chat histories in the directories themselves, where aider keeps them.
+
+        Aider lets git ignore them. One that git tracks may be somebody else's, and is read only if a person names it.
+        """
         yield from oldest_first(
             [
                 transcript
                 for directory in directories
                 for path, status in DataFolder(directory, report).files(suffix=FILE)
-                if path == os.path.join(os.path.realpath(directory), FILE)
+                if path == os.path.join(os.path.realpath(directory), FILE) and not _is_tracked(path, report)
                 for transcript in self.open_file(path, status, directories, report)
             ]
         )
@@ -94,6 +99,14 @@ class AiderReader:
 
 
 READER = AiderReader()
+
+
+def _is_tracked(path: str, report: Report) -> bool:
+    if not tracked_files(path):
+        return False
+    reason = f"git tracks it, so it may come from somebody else. To import it: ralph import {quote(path)}"
+    report(TranscriptProblem(path=path, offset=0, reason=reason))
+    return True
 
 
 def _size(path: str) -> int:

@@ -39,7 +39,7 @@ from ralph.formats.transcripts.lines import MAX_LINE_BYTES, open_regular, parse_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import apsw
 
@@ -53,6 +53,12 @@ BUSY_MILLISECONDS = 2_000
 UNFINISHED_SECONDS = 3_600.0
 """Age up to which the last message of a session may still be written, in seconds."""
 _SHELL_TOOL = "bash"
+_TABLES: dict[str, Collection[str]] = {
+    "session": ("id", "directory", "parent_id", "time_created", "time_updated"),
+    "message": ("id", "time_created", "data"),
+    "part": ("id", "session_id", "message_id", "data"),
+}
+"""Tables and their columns that are read."""
 _SESSIONS = """
 SELECT id, directory, parent_id, time_created, time_updated,
        (SELECT count(*) FROM part WHERE part.session_id = session.id) FROM session WHERE ?1 IN ('', id)
@@ -155,11 +161,16 @@ def _connect(path: str) -> apsw.Connection:
 
     import apsw
 
+    from ralph.formats.foreign_sqlite import lacks_tables, limit_connection
+
     options = "" if os.path.exists(f"{path}-wal") else "?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{quote(path)}{options}", flags=flags)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    limit_connection(connection, os.stat(path).st_size)  # noqa: PTH116
+    if lacks_tables(connection, _TABLES):
+        connection.close(True)
+        raise apsw.SQLError("its tables are missing or computed")
     return connection
 
 
@@ -171,7 +182,7 @@ def _rows(path: str, report: Report, statement: str, values: Sequence[object]) -
     try:
         connection = _connect(path)
         yield from connection.execute(statement, values)
-    except (apsw.Error, UnicodeError) as error:
+    except (apsw.Error, UnicodeError, OSError) as error:
         reason = f"cannot be read as the database of opencode: {error}"
         report(TranscriptProblem(path=path, offset=0, reason=reason))
     finally:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ralph.core.git import find_git_directories, find_submodules, may_name_programs, user_config_paths
+from ralph.core.git_index import find_top, git_directory
 from ralph.core.records import record
 from ralph.loop.git.worktrees import ADMIN_DIRECTORY
 
@@ -56,16 +57,33 @@ class GitFileState:
 
 
 @record
+class GitEntry:
+    """What is called `.git` in a working tree."""
+
+    path: Path
+    state: GitFileState | None
+    """None for a directory."""
+    number: int
+    """Inode."""
+
+
+@record
 class UndoneChange:
     """Change to one of git's files that was undone."""
 
     path: Path
-    copy: str
+    copy: str = ""
     """Where the changed version is; empty if there was nothing to keep."""
+    is_put_back: bool = True
 
     @property
     def message(self) -> str:
         """Return what happened, for a person."""
+        if not self.is_put_back:
+            return (
+                f"{self.path} was replaced during a session and leads git to another place, whose settings may run"
+                " programs. Put it back before you use git here."
+            )
         kept = f" What was there is in {self.copy}." if self.copy else ""
         return f"{self.path} was changed during a session and put back, because git could run programs.{kept}"
 
@@ -80,6 +98,10 @@ class GitSettings:
         self._sessions = 0
         self._before: dict[Path, GitFileState | None] = {}
         self._submodules: list[Path] = []
+        self._worktrees: list[Path] = []
+        top = find_top(os.path.abspath(root))  # noqa: PTH100
+        self._entry = _git_entry(Path(top)) if top else None
+        """What is called `.git` in the working tree; a directory by its device and number."""
         # Resolved once: a session could put a link into the place of a directory.
         users = map(Path, user_config_paths())
         self._user_configs = [Path(os.path.realpath(path.parent), path.name) for path in users]
@@ -105,18 +127,27 @@ class GitSettings:
             # While others are at work, what is there now may be the work of one of them.
             if self._sessions == 1:
                 self._submodules = [Path(path) for path in find_submodules(common)]
+                self._worktrees = sorted((common / "worktrees").glob("*"))
                 self._before = self._read_shared_files(common)
 
     def _leave(self, common: Path) -> list[UndoneChange]:
         with self._lock:
             self._sessions -= 1
+            undone = self._restore_entry()
             # A submodule that a session has added is its work.
             new = [path for path in self._read_shared_files(common) if path not in self._before]
-            undone = self._undo(dict.fromkeys(new), common)
+            undone += self._undo(dict.fromkeys(new), common)
             for path, state in self._before.items():
-                if state and path.parent not in self._submodules:
+                if state and path.parent not in (*self._submodules, *self._worktrees):
                     _make_directory(path.parent)
             return undone + self._undo(self._before, common)
+
+    def _restore_entry(self) -> list[UndoneChange]:
+        """Put back what is called `.git` in the working tree, if a session has put something else in its place."""
+        # A copy in the place of a directory is a directory like any other: its files are put back.
+        if self._entry is None or _git_entry(self._entry.path.parent).state == self._entry.state:
+            return []
+        return [UndoneChange(path=self._entry.path, is_put_back=_put_back(self._entry))]
 
     def _read_shared_files(self, common: Path) -> dict[Path, GitFileState | None]:
         names = (common / name for name in _SHARED_FILES)
@@ -124,7 +155,8 @@ class GitSettings:
         of_submodules = (
             path for one in self._submodules for path in (*(one / name for name in _SUBMODULE_FILES), *_hooks_in(one))
         )
-        shared = (*names, *_hooks_in(common), *replaced, *self._user_configs, *of_submodules)
+        of_worktrees = (one / "config.worktree" for one in self._worktrees)
+        shared = (*names, *_hooks_in(common), *replaced, *self._user_configs, *of_submodules, *of_worktrees)
         return {path: _read_file(path) for path in shared}
 
     def _undo(self, before: dict[Path, GitFileState | None], common: Path) -> list[UndoneChange]:
@@ -133,10 +165,41 @@ class GitSettings:
         for path, state in before.items():
             if _is_elsewhere(path) or (now := _read_file(path)) == state:
                 continue
-            if not (_names_no_program(now) if path in self._user_configs else _is_harmless(path, state, now)):
+            is_there = path.parent.is_dir()  # else it cannot be put back, which is reported for what is above it
+            if is_there and not (
+                _names_no_program(now) if path in self._user_configs else _is_harmless(path, state, now)
+            ):
                 undone.append(UndoneChange(path=path, copy=_keep(path, common)))
                 _write_file(path, state)
         return undone
+
+
+def _git_entry(top: Path) -> GitEntry:
+    """Return what is called `.git` in a working tree."""
+    path = top / ".git"
+    try:
+        number = path.lstat().st_ino
+    except OSError:
+        number = 0  # deleted with all that was in it
+    return GitEntry(path=path, state=_read_file(path), number=number)
+
+
+def _put_back(entry: GitEntry) -> bool:
+    """Put back what was called `.git`: a file or link as it was, a directory from where it was moved to."""
+    if entry.state:
+        _write_file(entry.path, entry.state)
+        return _read_file(entry.path) == entry.state
+    moved = git_directory(os.fspath(entry.path.parent))
+    try:
+        # Any other directory may be somebody's repository.
+        if not moved or Path(moved).stat().st_ino != entry.number:
+            return False
+        moved = os.path.realpath(moved)
+        entry.path.unlink()
+        Path(moved).rename(entry.path)
+    except OSError:
+        return False
+    return True
 
 
 def _make_directory(path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 
 from ralph.core.consent import may_read_sessions
 from ralph.core.records import record, replace
+from ralph.core.trust_record import are_files_trusted
 from ralph.formats.transcripts import READERS
 from ralph.formats.transcripts.base import FileCount
 from ralph.memory.capture.commit_import import GIT_SOURCE
@@ -68,13 +69,16 @@ def find_available(
     context: ImportContext, root: str, home: str, directories: Sequence[str], own_sessions: Collection[str]
 ) -> AvailableHistory:
     """Return what can be imported for the project in a directory; `own_sessions` are those of the loop."""
+    is_trusted = are_files_trusted(root) is not False
     last = context.cursor(GIT_SOURCE).mark.partition(" ")[0]
-    commits = count_commits(root, after=last or None)
+    commits = count_commits(root, after=last or None) if is_trusted else 0
     known = context.store.episodes.cursors.all()
     allowed = may_read_sessions()
     found = []
     for name in READERS:
         reader = READERS[name]
+        if reader.is_in_project and not is_trusted:
+            continue
         if allowed or reader.is_in_project:
             transcripts = reader.find(home, os.environ, directories, lambda _: None)
             is_new = (

@@ -12,6 +12,7 @@ from ralph.core.consent import may_read_sessions
 from ralph.core.errors import UsageError
 from ralph.core.git_index import current_branch
 from ralph.core.records import replace
+from ralph.core.trust_record import are_files_trusted
 from ralph.core.worktrees import linked_worktrees
 from ralph.formats.transcripts import READERS
 from ralph.formats.transcripts.base import Transcript, containing_directory, modified_at
@@ -109,6 +110,8 @@ class HistoryImport:
 
     def _find(self, name: str) -> tuple[list[Transcript], list[TranscriptProblem]]:
         problems: list[TranscriptProblem] = []
+        if READERS[name].is_in_project and are_files_trusted(self._root) is False:
+            return [], []  # they came with a directory that nobody trusts
         return list(READERS[name].find(self._home, os.environ, self._directories(), problems.append)), problems
 
     def _directories(self) -> list[str]:
