@@ -79,7 +79,7 @@ class RunService:
         """
         from pathlib import Path
 
-        from ralph.agents import open_agent
+        from ralph.agents import open_agent, open_fallbacks
         from ralph.agents.supervisor.process import named_as_loop
         from ralph.agents.supervisor.sandbox import prepare_sandbox
         from ralph.loop.run import Loop
@@ -105,12 +105,15 @@ class RunService:
         )
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
-        agent.check()
+        fallbacks = open_fallbacks(config.agent, directory)
+        for one in (agent, *fallbacks):
+            one.check()
         prepare_sandbox(config, directory)
         with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,
                 agent=agent,
+                fallbacks=fallbacks,
                 config=config,
                 directory=directory,
                 run_options=apply_limits(options, config.limits),

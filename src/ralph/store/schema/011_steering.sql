@@ -1,0 +1,4 @@
+-- What a person asks of a run from elsewhere, and until when it waits for the usage limit of an agent.
+ALTER TABLE runs ADD COLUMN request TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN waits_until TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN waits_for TEXT NOT NULL DEFAULT '';
