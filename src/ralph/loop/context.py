@@ -18,6 +18,7 @@ from ralph.loop.integrity.dependencies import InstalledPackages
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
+from ralph.loop.steering import PAUSE, STOP
 from ralph.memory.sharing import import_shared
 from ralph.store.retry import retrying
 
@@ -98,6 +99,7 @@ class RunContext:
         self.availability = AgentAvailability(agents, config.agent.outage_seconds, self.emit, on_wait)
         self._sync_lock = threading.Lock()
         self._state_lock = threading.Lock()
+        self._is_paused = False
         self.is_only_run = True
         """Whether no other run uses the same directory."""
         self._announced: set[str] = set()
@@ -116,6 +118,20 @@ class RunContext:
     def should_stop(self) -> bool:
         """Whether agent sessions should be stopped."""
         return self.interrupts.is_requested or self.stop_reason is not None or self.budget.is_over_time()
+
+    def handle_request(self, request: str) -> None:
+        """Do what a person asks of the run from elsewhere."""
+        if request == STOP:
+            self.stop_reason = self.stop_reason or RunEnding.STOPPED
+        elif self._is_paused != (request == PAUSE):
+            self._is_paused = request == PAUSE
+            message = "Pausing after the current attempt. To continue: ralph resume"
+            self.emit(progress_event("note", message=message if self._is_paused else "Continuing."))
+
+    def wait_while_paused(self) -> None:
+        """Wait until a person continues or ends a paused run."""
+        while self._is_paused and not self.should_stop:
+            time.sleep(STOP_POLL_SECONDS)
 
     def claim_unannounced(self, names: Sequence[str]) -> list[str]:
         """Return the memory ids or variables that no worker has announced yet, and mark them as announced."""

@@ -27,6 +27,7 @@ class RunEnding(StrEnum):
     NOT_READY = "the task is not ready: it has subtasks, waits for other tasks, or waits for a person"
     NOTHING = "there is nothing to do"
     INTERRUPTED = "it was interrupted"
+    STOPPED = "a person stopped it"
     BROKEN = "the database could not be written"
     DAMAGED = "the database is damaged"
     NO_DISK = "the disk could not be written for too long; free space, then continue with: ralph run --resume"
@@ -68,13 +69,14 @@ class RunEnding(StrEnum):
             RunEnding.NO_AGENT: 2,
             RunEnding.NOTHING: 3,
             RunEnding.INTERRUPTED: 130,
+            RunEnding.STOPPED: 130,
         }.get(self, 0)
 
 
 _LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_COST, RunEnding.LIMIT_TOKENS)
 SERVICE_ENDINGS = (RunEnding.NO_MODEL, RunEnding.NO_LOGIN, RunEnding.NO_CREDIT, RunEnding.UNKNOWN_MODEL)
 """Endings of a run whose agents could not use their models."""
-_RESUMABLE = (*_LIMITS, *SERVICE_ENDINGS, RunEnding.NO_DISK, RunEnding.INTERRUPTED)
+_RESUMABLE = (*_LIMITS, *SERVICE_ENDINGS, RunEnding.NO_DISK, RunEnding.INTERRUPTED, RunEnding.STOPPED)
 
 
 @record

@@ -18,6 +18,7 @@ from ralph.loop.limits import Budget
 from ralph.loop.options import SERVICE_ENDINGS, RunEnding, RunSummary
 from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
+from ralph.loop.steering import RequestWatch
 from ralph.loop.strategy import NO_MODEL_REASON, candidate_models, model_note
 from ralph.loop.worker import Worker
 from ralph.loop.workers import RunLock
@@ -50,6 +51,7 @@ _STOP_ALL = (
     RunEnding.AGENT_FAILS,
     *SERVICE_ENDINGS,
     RunEnding.INTERRUPTED,
+    RunEnding.STOPPED,
 )
 """Endings that stop all workers, whatever is left to do."""
 _WORST_FIRST = (
@@ -121,7 +123,14 @@ class Loop:
             self._options.with_memory and self._config.memories.meaning,
             lambda: context.interrupts.is_requested,
         )
-        with RunLock(self._directory) as lock, context.interrupts, embedding, self._monitor_database(context):
+        requests = RequestWatch(self._store, run.id, context.handle_request)
+        with (
+            RunLock(self._directory) as lock,
+            context.interrupts,
+            embedding,
+            self._monitor_database(context),
+            requests,
+        ):
             context.is_only_run = lock.is_acquired
             if not lock.is_acquired and not branches:
                 message = (

@@ -74,6 +74,7 @@ class Worker:
             while (ending := self._reason_to_end()) is None:
                 context.sync_memories(self._store, skip_if_recent=True)
                 self._announce_memories()
+                context.wait_while_paused()
                 with context.claim_lock:
                     if not context.budget.reserve_iteration():
                         ending = RunEnding.LIMIT_ITERATIONS
