@@ -199,6 +199,7 @@ _ADDED_LATER = {
     "excused": 0,
     "turns": None,
     "agent_session": "",
+    "feedback": "",
     "allow": "[]",
     "written_by": "person",
 }

@@ -89,6 +89,8 @@ class Attempt:
     tokens_out: int | None = None
     files: tuple[str, ...] = ()
     notes: str = ""
+    feedback: str = ""
+    """What the person who interrupted it said; also part of the notes."""
     difficulty: Difficulty | None = None
     shown: tuple[str, ...] = ()
     """Ids of the memories in the prompt."""

@@ -2,3 +2,6 @@
 ALTER TABLE runs ADD COLUMN request TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN waits_until TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN waits_for TEXT NOT NULL DEFAULT '';
+
+-- What the person who interrupted an attempt said; notes may also hold the agent's words.
+ALTER TABLE attempts ADD COLUMN feedback TEXT NOT NULL DEFAULT '';
