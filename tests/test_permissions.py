@@ -93,6 +93,9 @@ BELOW = {
 COMMAND_OPERATIONS = {
     "init": "init init.store",
     "run": "run.start",
+    "stop": "run.steer",
+    "pause": "run.steer",
+    "resume": "run.steer",
     "task add": "task.add task.allow",
     "task update": "task.update task.allow",
     "task deps": "task.needs",

@@ -741,4 +741,4 @@ def test_the_usual_program_is_found_in_the_path(tmp_path: Path, monkeypatch: pyt
 
     assert agent.work("", a_session(tmp_path)).text == "Here."
     assert (agent.name, agent.reports_files, agent.reports_cost) == ("claude", False, True)
-    assert (agent.reports_tokens, agent.accepts_model) == (True, True)
+    assert (agent.reports_tokens, agent.accepts_model) == (True, False)

@@ -522,11 +522,13 @@ def test_they_are_told_a_model_only_when_a_person_has_named_one_since_the_usual_
 
 
 @pytest.mark.parametrize("name", [name for name, one in AGENTS.items() if one.knows_default_models])
-def test_who_knows_the_usual_models_is_told_one_in_any_case(tmp_path: Path, name: str) -> None:
-    usual, bare = ModelsConfig(), AgentConfig(name=name)
+def test_the_persons_own_model_is_used_unless_a_strategy_is_configured(tmp_path: Path, name: str) -> None:
+    bare, escalating = AgentConfig(name=name), ModelsConfig(strategy="escalate")
 
-    assert open_agent(bare, tmp_path, usual).accepts_model
-    assert agent_accepts_model(bare, tmp_path, usual)
+    assert not open_agent(bare, tmp_path, ModelsConfig()).accepts_model
+    assert not agent_accepts_model(bare, tmp_path, ModelsConfig())
+    assert open_agent(bare, tmp_path, escalating).accepts_model
+    assert agent_accepts_model(bare, tmp_path, escalating)
 
 
 @pytest.mark.parametrize("name", NAMES)

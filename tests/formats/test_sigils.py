@@ -89,8 +89,8 @@ def test_a_task_is_done_when_its_id_stands_in_a_closed_sigil(text: str, ids: tup
     assert parse_sigils(text).done_ids == ids
 
 
-def test_done_and_failed_are_both_reported() -> None:
-    assert said(FAILED + "\n" + DONE) == {"done_ids": ("t-000001",), "failed_ids": ("t-000001",)}
+def test_of_done_and_failed_the_last_counts() -> None:
+    assert said(FAILED + "\n" + DONE) == {"done_ids": ("t-000001",)}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_failure_report_is_read_however_it_is_laid_out(body: str, report: Fail
     assert said(f"<failure-report>\n{body}\n</failure-report>") == {"report": report}
 
 
-@pytest.mark.parametrize("body", ["", "it broke", "what_tried: x", "why_failed: y", "what_tried:\nwhy_failed: y"])
+@pytest.mark.parametrize("body", ["", "?", "what_tried: x", "why_failed:\nwhat_tried: y"])
 def test_a_malformed_failure_report_is_a_problem(body: str) -> None:
     sigils = parse_sigils(f"<failure-report>{body}</failure-report>")
 
@@ -231,6 +231,32 @@ def test_the_first_failure_report_that_says_something_counts() -> None:
     reports = [f"<failure-report>{body}</failure-report>" for body in ("?", "tried: a\nwhy: b", "tried: c\nwhy: d")]
 
     assert parse_sigils("\n".join(reports)).report == FailureReportSigil(tried="a", why="b")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<failure-report>The port 5432 of tests/db.py is taken.</failure-report>\n<task-failed>t-1</task-failed>",
+        '<failure-report>{"why_failed": "The port 5432 of tests/db.py is taken."}</failure-report>',
+        "I looked around.\n\nThe port 5432 of tests/db.py is taken.\n<task-failed>t-1</task-failed>",
+    ],
+)
+def test_the_reason_of_a_failure_is_kept_in_prose_and_json(answer: str) -> None:
+    report = parse_sigils(answer).report
+
+    assert report
+    assert report.why.endswith("The port 5432 of tests/db.py is taken.")
+    assert report.files == ("tests/db.py",)
+
+
+def test_a_failure_on_its_own_line_outweighs_a_done_in_a_sentence() -> None:
+    plan = "Once it works I will print <task-done>t-1</task-done> at the end."
+
+    assert parse_sigils(f"{plan}\n\n<task-failed>t-1</task-failed>").done_ids == ()
+    assert parse_sigils(f"{plan}\n- **<task-failed>t-1</task-failed>**\n").done_ids == ()
+    assert parse_sigils("<task-failed>t-1</task-failed> at first, now <task-done>t-1</task-done>").done_ids == ("t-1",)
+    assert parse_sigils("<task-done>t-1</task-done>\n<task-failed>t-1</task-failed>").done_ids == ()
+    assert parse_sigils("<task-failed>t-1</task-failed>\n<task-done>t-1</task-done>").failed_ids == ()
 
 
 # --- what is worth remembering ---------------------------------------------------
@@ -350,7 +376,7 @@ def test_the_title_of_a_memory_line_is_its_first_sentence(line: str, kind: str, 
         "MEMORY:fix: \u200b\u202e ",
         "MEMORY:fix",
         "MEMORY::x",
-        "memory:fix:x",
+        "memory: fix: x",
         "MY_MEMORY:fix:x",
         "See MEMORY:fix:x",
         "> MEMORY:fix:x",
@@ -950,3 +976,30 @@ def test_deep_nesting_takes_no_more_time(name: str) -> None:
 
     assert_linear(short, long)
     assert said(long, long) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "difficulty"),
+    [
+        ("very hard", Difficulty.HARD),
+        ("Difficult, because of the locks", Difficulty.HARD),
+        ("medium", Difficulty.MODERATE),
+        ("simple", Difficulty.EASY),
+        ("very easy", Difficulty.TRIVIAL),
+        ("impossible", Difficulty.BLOCKED),
+    ],
+)
+def test_the_words_that_models_use_for_a_difficulty_are_understood(words: str, difficulty: Difficulty) -> None:
+    assert parse_sigils(f"<difficulty-estimate>{words}</difficulty-estimate>").difficulty is difficulty
+
+
+@pytest.mark.parametrize(
+    "learning",
+    [
+        '<learning category="fix" relevance_tags="db, ports">Use port 5433.</learning>',
+        '<learning>{"category": "fix", "content": "Use port 5433.", "relevance_tags": ["db", "ports"]}</learning>',
+    ],
+)
+def test_learnings_in_the_spellings_that_models_use_are_understood(learning: str) -> None:
+    expected = LearningSigil(category="fix", content="Use port 5433.", tags=("db", "ports"))
+    assert parse_sigils(learning).learnings == (expected,)

@@ -177,7 +177,7 @@ def test_an_agent_that_takes_no_model_gets_none_and_the_reason_says_so(trial: Tr
     trial.ralph("run", "--", "sh", "agent.sh")
 
     assert trial.models() == [(None, NO_MODEL_REASON)]
-    assert "none is named" in trial.kept_prompt(task, 1)
+    assert NO_MODEL_REASON in trial.kept_prompt(task, 1)
     assert "next-model" not in trial.kept_prompt(task, 1)
 
 

@@ -135,7 +135,12 @@ def everything() -> PromptContext:
         reports=(a_failure(3), a_failure(1, retry_suggestion="", trace="", files=())),
         interruptions=(
             an_entry(
-                2, task_id="t-00000a", number=2, outcome=AttemptOutcome.INTERRUPTED, notes="Leave the lexer alone."
+                2,
+                task_id="t-00000a",
+                number=2,
+                outcome=AttemptOutcome.INTERRUPTED,
+                notes="Leave the lexer alone.\nI had changed two tests.",
+                feedback="Leave the lexer alone.",
             ),
         ),
         recent_outcomes=(AttemptOutcome.RETRIED, AttemptOutcome.DONE, AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED),

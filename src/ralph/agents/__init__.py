@@ -12,7 +12,7 @@ import importlib
 
 from ralph.core.agents import AGENTS, RUNNABLE_AGENTS
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import record
+from ralph.core.records import record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,13 +87,18 @@ MODEL_PLACEHOLDER = "{model}"
 def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None = None) -> Agent:
     """Return the configured agent, ready to work in the directory.
 
-    `models` are the models named in the configuration. Without them, an agent that does not know Ralph's default models
-    runs with its own default.
+    `models` are the models and the strategy of the configuration. Without them the agent uses its own default model.
     """
     spec = _find_spec(config.name)
     module = importlib.import_module(f"ralph.agents.{spec.module}")
     agent: Agent = module.build(config, directory, accepts_model=_knows_models(spec, config, models))
     return agent
+
+
+def open_fallbacks(config: AgentConfig, directory: Path) -> list[Agent]:
+    """Return the agents that take over while the configured one cannot use its model; each uses its own model."""
+    names = [name for name in dict.fromkeys(config.fallback) if name != config.name]
+    return [open_agent(replace(config, name=name, command=(), model=""), directory) for name in names]
 
 
 def agent_accepts_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
@@ -120,5 +125,10 @@ def _find_spec(name: str) -> AgentSpec:
 
 
 def _knows_models(spec: AgentSpec, config: AgentConfig, models: ModelsConfig | None) -> bool:
-    """Return whether the agent knows the models in use: Ralph's defaults or those from the configuration."""
-    return spec.knows_default_models or bool(config.model) or (models is not None and models.is_customized)
+    """Return whether Ralph chooses the model: one is configured, or a strategy whose models the agent knows.
+
+    Otherwise the agent uses its own default, which is what its person chose.
+    """
+    if config.model or (models is not None and models.is_customized):
+        return True
+    return spec.knows_default_models and models is not None and bool(models.strategy)

@@ -70,8 +70,8 @@ _MAX_REMEMBERED = 200
 
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> HeadlessAgent:
-    """Return Claude Code as configured; it always accepts a model."""
-    return HeadlessAgent(config, directory, _ClaudeDriver)
+    """Return Claude Code as configured."""
+    return HeadlessAgent(config, directory, _ClaudeDriver, accepts_model=accepts_model)
 
 
 def claude_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -157,6 +157,8 @@ class _ClaudeDriver(HeadlessDriver):
             self._result = None  # A background task ended, and the session continues.
         elif kind == "system" and subtype == "api_retry":
             self._handle_retry(event)
+        elif kind == "rate_limit_event":
+            self._handle_usage_limit(value_at(event, "rate_limit_info"))
         elif kind == "system" and subtype == "permission_denied":
             self.note(f"{text_at(event, 'tool_name') or 'a tool'} was denied")
 
@@ -167,6 +169,11 @@ class _ClaudeDriver(HeadlessDriver):
         self.note(f"API error: {problem}{f', attempt {attempt} of {limit}' if attempt and limit else ''}")
         if status in LOGIN_ERROR_STATUSES:
             self._login_error = problem
+
+    def _handle_usage_limit(self, limit: object) -> None:
+        """Record when a limit resets; with paid overage, a session goes on beyond a limit that rejects."""
+        is_limit = text_at(limit, "status") == "rejected" and value_at(limit, "isUsingOverage") is not True
+        self.resets_at = number_at(limit, "resetsAt") if is_limit else None
 
     def is_over(self) -> bool:
         is_silent = self._result is not None and time.monotonic() - self._last_output_at > SILENCE_AFTER_RESULT_SECONDS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ralph.agents import MODEL_PLACEHOLDER, has_model_placeholder
 from ralph.agents.supervisor.executables import find_program
 from ralph.agents.supervisor.process import run_program
+from ralph.core.agents import FALLBACK_AGENTS
 from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply
@@ -72,7 +73,16 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                "No agent is set. Choose one: ralph run --agent claude. Or run any program: ralph run -- sh agent.sh",
+                f"No agent is set. {_installed_agents()} Or run any program: ralph run -- sh agent.sh",
                 code="no-agent-program",
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))
+
+
+def _installed_agents() -> str:
+    """Return a sentence about the agents that are installed here."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    found = [name for name in FALLBACK_AGENTS if any(os.access(os.path.join(one, name), os.X_OK) for one in path)]  # noqa: PTH118
+    if not found:
+        return "Choose one: ralph run --agent claude."
+    return f"Installed here: {', '.join(found)}. Choose one: ralph run --agent {found[0]}."

@@ -126,6 +126,8 @@ class HeadlessDriver(ABC):
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
         self.turns: int | None = None
+        self.resets_at: float | None = None
+        """When a usage limit that was reached resets, in seconds since the epoch."""
 
         self._on_output = on_output
         self._lines = JsonLinesParser()
@@ -183,6 +185,7 @@ class HeadlessDriver(ABC):
             tokens_out=self.tokens_out,
             turns=self.turns,
             session=self.session,
+            resets_at=self.resets_at if ending is SessionEnding.MODEL_FAILED else None,
         )
 
     def add_message(self, text: str) -> str:

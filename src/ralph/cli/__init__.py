@@ -22,6 +22,9 @@ COMMANDS = {
     "init": "Set up Ralph in this directory",
     "trust": "Review what this directory brings, and trust it",
     "run": "Run an agent on the tasks",
+    "stop": "Stop a run from another terminal; nothing is lost",
+    "pause": "Pause a run after its current attempt",
+    "resume": "Continue a paused run",
     "status": "Show the state of the project",
     "watch": "Follow a run from another terminal",
     "task": "Add, list and manage tasks",
@@ -46,8 +49,8 @@ COMMANDS = {
     "demo": "Watch the loop learn, in under 20 seconds",
     "completion": "Print a completion script for your shell",
 }
-_MODULES = {"import": "import_"}
-"""Modules of commands whose names are keywords."""
+_MODULES = {"import": "import_", "stop": "steer", "pause": "steer", "resume": "steer"}
+"""Modules of commands that are not named like them."""
 
 EPILOG = """\
 Get started:
@@ -258,6 +261,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
     parser = build_parser(None if wants_full_help else command)
     args, unknown = parser.parse_known_args(argv)
+    args.argv = argv
     if unknown:
         parser.reject_unknown(args, unknown)
     if args.version:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import exact_line, format_duration, pluralize, printable
+from ralph.cli.output import exact_line, format_duration, format_time, pluralize, printable
 from ralph.core.text import format_usd, one_line
 from ralph.loop.options import RunEnding
 
@@ -116,7 +116,7 @@ class LiveProgressView(ProgressView):
         from rich.text import Text
 
         frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 8) % 10]
-        elapsed = format_duration(time.monotonic() - activity.started)
+        elapsed = activity.elapsed()
         who = f"[{number}] " if number else ""
         line = Text.assemble((f"{frame} {who}", "cyan"), activity.description, (f"  {elapsed}", "dim"))
         if activity.last_output:
@@ -151,6 +151,8 @@ class LiveProgressView(ProgressView):
         elif event.what == "waiting":
             what = "tasks of another worker" if details["pending"] else "new tasks"
             activity.begin("waiting for a free task" if worker else f"waiting for {what}")
+        elif event.what == "waiting_for_limit":
+            activity.begin(f"waiting for the usage limit of {details['agent']}", seconds=details["seconds"])
         elif event.what == "attempt_ended":
             activity.begin("")
         elif event.what == "run_ended":
@@ -169,11 +171,18 @@ class _Activity:
         self.description = ""
         self.started = time.monotonic()
         self.last_output = ""
+        self.seconds = 0.0
 
-    def begin(self, what: str) -> None:
-        """Switch to another activity."""
+    def begin(self, what: str, seconds: float = 0.0) -> None:
+        """Switch to another activity; `seconds` is how long it takes, if that is known."""
         if what != self.description:
             self.description, self.started, self.last_output = what, time.monotonic(), ""
+            self.seconds = seconds
+
+    def elapsed(self) -> str:
+        """Return how long it has taken, or how long it still takes if that is known."""
+        passed = time.monotonic() - self.started
+        return f"{format_duration(max(0.0, self.seconds - passed))} left" if self.seconds else format_duration(passed)
 
 
 def format_event(event: ProgressEvent) -> list[tuple[str, str]]:
@@ -195,7 +204,8 @@ def _run_started(details: dict[str, Any]) -> list[tuple[str, str]]:
     workers, holdout, used = details["workers"], details["holdout"], details["used"]
     resumed = " resumed" if details["is_resumed"] else ""
     workers_text = f", {workers} workers" if workers > 1 else ""
-    lines = [("bold", f"{details['run_id']}{resumed}: {details['agent']} agent{workers_text}, {work}")]
+    model = f", {details['model']}" if details.get("model") else ""
+    lines = [("bold", f"{details['run_id']}{resumed}: {details['agent']} agent{model}{workers_text}, {work}")]
     if details["is_resumed"] and used:
         lines.append(("cyan", f"Already used: {', '.join(used)}"))
     if holdout:
@@ -345,6 +355,11 @@ def _held(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("yellow", f"   needs a person: {details['reason']}"), *shown]
 
 
+def _waiting_for_limit(details: dict[str, Any]) -> list[tuple[str, str]]:
+    until, left = format_time(details["until"]), format_duration(details["seconds"])
+    return [("yellow", f"The usage limit of {details['agent']} is reached: waiting until {until} ({left}).")]
+
+
 def _note(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("cyan", f"   {details['message']}")]
 
@@ -391,6 +406,7 @@ _FORMATTERS = {
     "consolidated": _consolidated,
     "attempt_ended": _attempt_ended,
     "heard": _heard,
+    "waiting_for_limit": _waiting_for_limit,
     "note": _note,
     "held": _held,
     "warning": _warning,

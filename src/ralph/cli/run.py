@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 Examples:
   ralph run --agent claude                        run Claude Code on the tasks
+  ralph run "Fix the flaky login test" --agent claude    add this task and run it
   ralph run -- sh agent.sh                        any program that reads a prompt from stdin
   ralph run --gate "make test" --max-iterations 10 -- claude -p
   ralph run --task t-1a2b3c                       run only this task
@@ -37,7 +38,7 @@ MAX_WORKERS = 64
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.usage = "ralph run [options] [-- PROGRAM ARGUMENTS...]"
+    parser.usage = "ralph run [options] [TITLE] [-- PROGRAM ARGUMENTS...]"
     parser.add_argument(
         "--agent",
         metavar="NAME",
@@ -93,7 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("text", "json"), default="text", help="json prints one object per event (default: text)"
     )
     add_trust_option(parser)
-    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="program to run as the agent, after --")
+    parser.add_argument(
+        "words", nargs="*", metavar="TITLE", help="add a task with this title and run it; after --, the agent's program"
+    )
     parser.set_defaults(act=run)
 
 
@@ -129,6 +132,18 @@ def _workers(text: str) -> int:
     return int(text)
 
 
+def _title_and_program(words: list[str], argv: list[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the title of a task to add and the program to run, which stands after `--`."""
+    program = tuple(argv[argv.index("--") + 1 :]) if "--" in argv else ()
+    titles = words[: len(words) - len(program)]
+    if len(titles) > 1:
+        raise UsageError(
+            f"Unexpected argument: {titles[1]}. Put the title of a task in quotes, and a program after --.",
+            code="unexpected-argument",
+        )
+    return (titles[0] if titles else ""), program
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the loop and show its progress."""
     from ralph.cli.progress import feedback_prompt, open_progress_view
@@ -153,6 +168,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "Use either --task or --parallel, not both: one task has one worker.", code="conflicting-options"
         )
+    title, program = _title_and_program(args.words, args.argv)
+    if title and (args.task or args.resume is not None):
+        raise UsageError("Use a title without --task and --resume: it is a new task.", code="conflicting-options")
     require_trust(args)
     use_one_arena()
     with open_project(args) as project:
@@ -172,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
             stays=args.wait,
             parallel=args.parallel,
             agent=args.agent or "",
-            program=tuple(args.program),
+            program=program,
             gates=tuple(args.gate or ()),
             verify=not args.no_verify,
             review=args.review,
@@ -180,5 +198,6 @@ def run(args: argparse.Namespace) -> int:
         )
         with open_progress_view(args.format) as view:
             ask = None if args.format == "json" or not sys.stdin.isatty() else feedback_prompt(view)
-            summary = project.runs.start(options, view.show, ask, resume=args.resume)
+            add = (lambda: project.tasks.add(title)) if title else None
+            summary = project.runs.start(options, view.show, ask, resume=args.resume, add_task=add)
     return summary.ending.exit_code

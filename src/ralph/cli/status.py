@@ -59,6 +59,9 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     if overview.last_run:
         ending = overview.last_run.ending or "not ended"
         print(f"Last run  {overview.last_run.id}, {pluralize(overview.last_run.iterations, 'iteration')}: {ending}")
+        if overview.last_run.waits_until:
+            wait = f"until {format_time(overview.last_run.waits_until)} for the {overview.last_run.waits_for}"
+            _print_line("", f"waiting {wait}; to stop: ralph stop")
     for attempt in overview.running:
         model = f", {printable(attempt.model)} ({printable(attempt.model_reason)})" if attempt.model else ""
         hat = f" as {attempt.hat}" if attempt.hat != "creator" else ""

@@ -58,6 +58,8 @@ class AgentSpec:
     """Of these, what says which programs it runs: only readable in a sandbox."""
     login_variables: tuple[str, ...] = ()
     """Variables that name another place for them."""
+    login_hint: str = "Log in with the agent's own command."
+    """What to do when it is not logged in."""
     is_connectable: bool = False
     """Whether `ralph setup` can connect it to the memory through hooks, an MCP server or a skill."""
 
@@ -84,6 +86,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="claude",
             description="Claude Code",
             module="claude",
+            login_hint="Run claude and type /login, or set ANTHROPIC_API_KEY.",
             env_keys=_ANTHROPIC,
             login_paths=_CLAUDE_PATHS,
             settings_paths=_CLAUDE_SETTINGS,
@@ -97,6 +100,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="codex",
             description="Codex",
             module="codex",
+            login_hint="Run: codex login",
             env_keys=_OPENAI,
             login_paths=_CODEX_PATHS,
             settings_paths=_CODEX_SETTINGS,
@@ -108,6 +112,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="gemini",
             description="Gemini CLI",
             module="gemini",
+            login_hint="Run gemini and sign in, or set GEMINI_API_KEY.",
             env_keys=_GOOGLE,
             login_paths=_GEMINI_PATHS,
             settings_paths=_GEMINI_SETTINGS,
@@ -119,6 +124,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="opencode",
             description="opencode",
             module="opencode",
+            login_hint="Run: opencode auth login",
             env_keys=_ALL_PROVIDERS,
             login_paths=_OPENCODE_PATHS,
             settings_paths=_OPENCODE_SETTINGS,
@@ -139,6 +145,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="claude-acp",
             description="Claude Code over ACP",
             module="acp",
+            login_hint="Run claude and type /login, or set ANTHROPIC_API_KEY.",
             env_keys=_ANTHROPIC,
             login_paths=_CLAUDE_PATHS,
             settings_paths=_CLAUDE_SETTINGS,
@@ -151,6 +158,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="codex-acp",
             description="Codex over ACP",
             module="acp",
+            login_hint="Run: codex login",
             env_keys=_OPENAI,
             login_paths=_CODEX_PATHS,
             settings_paths=_CODEX_SETTINGS,
@@ -161,6 +169,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="gemini-acp",
             description="Gemini CLI over ACP",
             module="acp",
+            login_hint="Run gemini and sign in, or set GEMINI_API_KEY.",
             env_keys=_GOOGLE,
             login_paths=_GEMINI_PATHS,
             settings_paths=_GEMINI_SETTINGS,
@@ -170,6 +179,7 @@ AGENTS: dict[str, AgentSpec] = {
             name="opencode-acp",
             description="opencode over ACP",
             module="acp",
+            login_hint="Run: opencode auth login",
             env_keys=_ALL_PROVIDERS,
             login_paths=_OPENCODE_PATHS,
             settings_paths=_OPENCODE_SETTINGS,
@@ -178,6 +188,8 @@ AGENTS: dict[str, AgentSpec] = {
 }
 RUNNABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.module)
 """Names of the agents that `ralph run` can run."""
+FALLBACK_AGENTS = tuple(name for name in RUNNABLE_AGENTS if name not in ("command", "rehearsal", "acp"))
+"""Names of the agents that need no further settings, so that they can take over from another one."""
 CONNECTABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.is_connectable)
 """Names of the agents that `ralph setup` can connect to the memory."""
 

@@ -103,6 +103,7 @@ OPERATIONS = {
         _for_people("learn.reject", "reject learnings"),
         _for_people("learn.clear", "clear the staging area"),
         _for_people("run.start", "start or resume runs"),
+        _for_people("run.steer", "stop, pause or continue runs"),
         _for_people("project.use-other", "work on another project"),
         _for_people("project.rename", "rename projects"),
         _for_people("project.remove", "remove projects"),

@@ -8,7 +8,7 @@ runs, what reaches a program or how work is verified has `needs_trust=True`.
 
 from __future__ import annotations
 
-from ralph.core.agents import RUNNABLE_AGENTS
+from ralph.core.agents import FALLBACK_AGENTS, RUNNABLE_AGENTS
 from ralph.core.records.base import record
 
 TYPE_CHECKING = False
@@ -198,6 +198,13 @@ class AgentConfig:
     processes: int = setting(0, "maximum number of processes at a time; 0 means no limit", needs_trust=True)
     max_files_changed: int = setting(
         0, "a session that changes more needs a person; 0 means no limit", needs_trust=True
+    )
+    fallback: tuple[str, ...] = setting(
+        (),
+        "agents that go on, with their own models, while this one waits for its usage limit",
+        example='fallback = ["codex", "gemini"]',
+        choices=FALLBACK_AGENTS,
+        needs_trust=True,
     )
     outage_seconds: float = setting(10.0, "first wait after a provider outage; doubles every time")
     environment: tuple[str, ...] = setting(

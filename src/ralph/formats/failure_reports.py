@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 _REPORT_KEYS = {
@@ -25,7 +26,29 @@ _BLOCK_SCALARS = ("|", ">", "|-", ">-", "|+", ">+")
 
 
 def parse_report_fields(body: str) -> dict[str, str]:
-    """Return the text of each known key; lines without a key belong to the one above."""
+    """Return the text of each known key; lines without a key belong to the one above. Prose is why it failed."""
+    fields = _parse_json(body) or _parse_lines(body)
+    return fields or ({"why_failed": body.strip()} if len(body.split()) > 1 else {})
+
+
+def _parse_json(body: str) -> dict[str, str]:
+    """Return the known keys of a JSON object, or an empty dict."""
+    text = body.strip().removeprefix("```json").strip("`").strip()
+    if not text.startswith("{"):
+        return {}
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    named = {_REPORT_KEYS.get(_normalize_key(name), ""): value for name, value in values.items()}
+    return {
+        name: "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in named.items()
+        if name and value
+    }
+
+
+def _parse_lines(body: str) -> dict[str, str]:
     texts: dict[str, list[str]] = {}
     key: str | None = None
     for line in _REPORT_TAG.sub(_tag_to_line, body).split("\n"):

@@ -40,7 +40,7 @@ TAG = rf"<\s*+/?+\s*+{_NAME}[\s/>]"
 MARK = re.compile(
     rf"<\s*+(?P<slash>/?+)\s*+(?P<name>{_NAME})(?=[\s/>])"
     r"|(?P<fence>```++|~~~++)"
-    rf"|{SIGNAL}[ \t]*+:[ \t]*+(?P<kind>[A-Za-z]{{1,20}}+)[ \t]*+:"
+    rf"|(?:{SIGNAL}[ \t]*+|[Mm]emory(?=:\w)):[ \t]*+(?P<kind>[A-Za-z]{{1,20}}+)[ \t]*+:"
 )
 # No attribute extends past the next tag: an unclosed quote must not swallow it.
 _QUOTED = "|".join(

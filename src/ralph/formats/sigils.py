@@ -8,6 +8,7 @@ costs more than a missed one and the prompt asks for sigils on their own lines.
 
 from __future__ import annotations
 
+import json
 import re
 
 from ralph.core.config import HATS
@@ -27,6 +28,7 @@ from ralph.core.text import (
     MAX_STACK_TRACE_CHARACTERS,
     clean,
     extract_title,
+    find_paths,
     one_line,
     sanitize,
     truncate,
@@ -59,6 +61,10 @@ MAX_ITEMS = 100
 """Maximum number of learnings, knowledge entries, reports, MEMORY lines and task ids, each."""
 MAX_SUBTASKS = 12
 """Maximum number of subtasks of one task."""
+REASON_PARAGRAPHS = 2
+"""Number of paragraphs before a reported failure that are taken as its reason if there is no report."""
+MAX_MARKUP = 20
+"""Maximum number of characters of markup around a sigil on a line of its own."""
 MAX_PROBLEMS = 50
 SECRET_LOOKAHEAD = 1_000
 """Number of characters read past a cut, so that a secret at the edge is redacted whole."""
@@ -74,6 +80,16 @@ _EMPTY_WORDS = ("none", "n/a", "na", "-", "unknown")
 _ID = re.compile(rf"[^\s<>]{{1,{MAX_ID}}}+")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}+")
 
+_TAG_NAMES = ("tags", "relevance_tags", "relevance-tags", "relevance")
+"""Attributes that models give the tags of a learning in."""
+_DIFFICULTIES = {
+    Difficulty.BLOCKED: r"^(?:blocked|impossible|stuck)\b",
+    Difficulty.TRIVIAL: r"^(?:trivial|very (?:easy|simple|low))\b",
+    Difficulty.EASY: r"^(?:easy|simple|straightforward|low)\b",
+    Difficulty.MODERATE: r"^(?:moderate|medium|normal|average|intermediate|moderately)\b",
+    Difficulty.HARD: r"^(?:(?:very|extremely|really|quite) )?(?:hard|difficult|complex|challenging|high)\b",
+}
+"""Words that models use for each difficulty."""
 _KIND_OF = {
     form: kind for kind in SIGNAL_TYPES for form in (kind, kind + "s", kind + "es", kind.removesuffix("y") + "ies")
 }
@@ -126,8 +142,11 @@ class _SigilCollector:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._done: dict[str, None] = {}
-        self._failed: dict[str, None] = {}
+        self._done: dict[str, tuple[bool, int]] = {}
+        """Weight of the sigil by task id: whether it is on a line of its own, and its position."""
+        self._failed: dict[str, tuple[bool, int]] = {}
+        self._failed_at: int | None = None
+        """Position of the first reported failure."""
         self._learnings: dict[LearningSigil, None] = {}
         self._knowledge: dict[KnowledgeSigil, None] = {}
         self._signals: dict[MemorySignal, None] = {}
@@ -153,10 +172,12 @@ class _SigilCollector:
     def sigils(self) -> Sigils:
         """Return the result as one record."""
         subtasks = tuple(self._ordered_subtasks())
+        # Of both for one task, the one on a line of its own counts, because the other is a mention; else the last.
+        outweighed = {id for id in self._done if id in self._failed and self._failed[id] > self._done[id]}
         return Sigils(
-            done_ids=tuple(self._done),
-            failed_ids=tuple(self._failed),
-            report=self._report,
+            done_ids=tuple(id for id in self._done if id not in outweighed),
+            failed_ids=tuple(id for id in self._failed if id not in self._done or id in outweighed),
+            report=self._report or self._reason_before_failure(),
             learnings=tuple(self._learnings),
             knowledge=tuple(self._knowledge),
             signals=tuple(self._signals),
@@ -214,23 +235,44 @@ class _SigilCollector:
         self._counts[what] = self._counts.get(what, 0) + 1
         return self._counts[what] <= _LIMITS.get(what, MAX_ITEMS)
 
-    def _add_id(self, ids: dict[str, None], mark: SigilMark, body: str) -> None:
-        task_id = body.strip(MARKUP)
+    def _add_id(self, ids: dict[str, tuple[bool, int]], mark: SigilMark, body: str) -> None:
+        task_id = sanitize(body.strip(MARKUP))
         if not _ID.fullmatch(task_id):
             self.problem(f"{mark.name} without a task id", body)
-        elif task_id not in ids and self._has_room("task ids"):
-            ids[sanitize(task_id)] = None
+            return
+        if task_id in ids or self._has_room("task ids"):
+            ids[task_id] = max(ids.get(task_id, (False, 0)), (self._is_alone(mark), mark.start))
+        if ids is self._failed and self._failed_at is None:
+            self._failed_at = mark.start
+
+    def _is_alone(self, mark: SigilMark) -> bool:
+        """Return whether a sigil is on a line of its own, but for markup."""
+        before = self._text[max(0, mark.start - MAX_MARKUP) : mark.start].rpartition("\n")
+        after = self._text[mark.end : mark.end + MAX_MARKUP].partition("\n")
+        is_start, is_end = before[1] or mark.start < MAX_MARKUP, after[1] or mark.end + MAX_MARKUP >= len(self._text)
+        return bool(is_start and is_end) and not (before[2] + after[0]).strip(MARKUP + "-+•")
+
+    def _reason_before_failure(self) -> FailureReportSigil | None:
+        """Return the last paragraphs before a failure without a report, which usually say why."""
+        if self._failed_at is None:
+            return None
+        said = strip_sigils(self._text[max(0, self._failed_at - MAX_NOTES_CHARACTERS) : self._failed_at])
+        paragraphs = [one for one in re.split(r"\n\s*\n", said) if any(char.isalnum() for char in one)]
+        why = _clean_text("\n\n".join(paragraphs[-REASON_PARAGRAPHS:]), MAX_FIELD_CHARACTERS)
+        return FailureReportSigil(tried="", why=why, files=find_paths(why)) if why else None
 
     def _add_learning(self, mark: SigilMark, body: str) -> None:
         if not self._has_room("learnings"):
             return
         attributes = self._attributes(mark)
-        content = _clean_text(body, MAX_FIELD_CHARACTERS)
+        attributes |= _json_fields(body)
+        content = _clean_text(attributes.get("content", body), MAX_FIELD_CHARACTERS)
         if not content:
             self.problem("learning without text")
             return
         category = _label(attributes.get("category", "")) or "other"
-        learning = LearningSigil(category=category, content=content, tags=_tags(attributes.get("tags", "")))
+        named = next((attributes[name] for name in _TAG_NAMES if attributes.get(name)), "")
+        learning = LearningSigil(category=category, content=content, tags=_tags(named))
         self._learnings[learning] = None
 
     def _add_knowledge(self, mark: SigilMark, body: str) -> None:
@@ -263,24 +305,23 @@ class _SigilCollector:
         if self._report or not self._has_room("failure reports"):
             return
         fields = parse_report_fields(body[:MAX_NOTES_CHARACTERS])
-        missing = [name for name in ("what_tried", "why_failed") if not fields.get(name)]
-        if missing:
-            self.problem(f"failure-report without {' and '.join(missing)}", body)
+        if not fields.get("why_failed"):
+            self.problem("failure-report without why_failed", body)
             return
         self._report = FailureReportSigil(
-            tried=_clean_text(fields["what_tried"], MAX_FIELD_CHARACTERS),
+            tried=_clean_text(fields.get("what_tried", ""), MAX_FIELD_CHARACTERS),
             why=_clean_text(fields["why_failed"], MAX_FIELD_CHARACTERS),
             category=_label(fields.get("error_category", "")) or "unknown",
-            files=_files(fields.get("relevant_files", "")),
+            files=_files(fields["relevant_files"]) if "relevant_files" in fields else find_paths(fields["why_failed"]),
             trace=sanitize(fields.get("stack_trace", ""))[:MAX_STACK_TRACE_CHARACTERS].rstrip(),
         )
 
     def _set_difficulty(self, body: str) -> None:
         word = body.strip()[:MAX_TAG].strip(MARKUP + ".!").lower()
-        try:
-            self._difficulty = self._difficulty or Difficulty(word)
-        except ValueError:
+        found = next((one for one, words in _DIFFICULTIES.items() if re.search(words, word)), None)
+        if found is None:
             self.problem("not a difficulty", body)
+        self._difficulty = self._difficulty or found
 
     def _set_model(self, body: str) -> None:
         model = body.strip(MARKUP)
@@ -415,3 +456,18 @@ def _files(text: str) -> tuple[str, ...]:
 
 def _fold(text: str) -> str:
     return " ".join(text.lower().split())
+
+
+def _json_fields(body: str) -> dict[str, str]:
+    """Return the fields of a sigil whose text is a JSON object, lists as comma-separated text."""
+    text = body.strip()
+    if not text.startswith("{"):
+        return {}
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {
+        str(name).lower(): ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in values.items()
+    }

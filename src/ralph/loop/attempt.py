@@ -85,13 +85,15 @@ class AttemptRunner:
         self._task = claim.task
         self._metrics = claim.metrics
         self._attempt = claim.attempt
-        self._reply: AgentReply | None = None
+        self._agent = run_context.availability.agent(claim.attempt.agent)
         self._emit = emit
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
         self._notices: list[str] = []
         """Lines for the log of the task."""
+        self.reply: AgentReply | None = None
+        """What the session answered, once it has ended."""
         self.was_asked = False
         """Whether a person was asked for feedback."""
         self.is_agent_missing = False
@@ -116,7 +118,7 @@ class AttemptRunner:
                             attempt_number=attempt.number or 1,
                             model=context.run_options.model,
                             with_memory=attempt.with_memory,
-                            takes_model=context.agent.accepts_model,
+                            takes_model=self._agent.accepts_model,
                             conflicts=self._worktree.conflicts if self._worktree else (),
                         )
                 if context.base:
@@ -127,7 +129,7 @@ class AttemptRunner:
                 self._record_start(prepared, approved)
                 outcome_context = self._outcome_context(prepared.plan)
                 if approved:
-                    reply = self._reply = self._claim_again(approved)
+                    reply = self.reply = self._claim_again(approved)
                 else:
                     reply = self._run_session(prepared.prompt, outcome_context.used)
                 return self._judge(prepared, reply, outcome_context)
@@ -159,7 +161,7 @@ class AttemptRunner:
     ) -> AttemptResult:
         """Return the attempt as failed for a reason outside of the task, with what is known so far."""
         self._emit(progress_event("warning", message=reason))
-        reply = replace(self._reply or AgentReply(text=""), text="", ending=ending, detail=reason)
+        reply = replace(self.reply or AgentReply(text=""), text="", ending=ending, detail=reason)
         return self._capture(
             reply, Sigils(), VerificationResult(), self._outcome_context(), merge_problem=merge_problem
         )
@@ -274,14 +276,14 @@ class AttemptRunner:
 
     def _run_session(self, prompt: Prompt, used: ResourceUsage) -> AgentReply:
         """Run the agent and return its reply, with the files it changed."""
-        agent, directory = self._context.agent, self._directory
+        agent, directory = self._agent, self._directory
         before = None if agent.reports_files else snapshots.take_snapshot(directory)
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
         watch = self._context.with_retries(lambda: DoneWatch(self._store.scope))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
-        self._reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
+        self.reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
         self._revert_unexplained(watch)
         if self._worktree and self._context.branches:
             self._notice(self._context.branches.undo_base_move(self._worktree))
@@ -289,13 +291,13 @@ class AttemptRunner:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
             self._emit(progress_event("warning", message=message))
         knows_files = agent.reports_files
-        if self._reply.files is None:
+        if self.reply.files is None:
             after = snapshots.take_snapshot(directory)
-            self._reply = replace(self._reply, files=snapshots.changed_between(directory, before, after))
+            self.reply = replace(self.reply, files=snapshots.changed_between(directory, before, after))
             knows_files = before is not None and after is not None
-        mark = snapshots.change_hash(directory, self._reply.files or ()) if knows_files else ""
+        mark = snapshots.change_hash(directory, self.reply.files or ()) if knows_files else ""
         self._attempt = replace(self._attempt, change_mark=mark)
-        return self._reply
+        return self.reply
 
     def _approved_attempt(self) -> Attempt | None:
         """Return the last attempt if it is enough to verify its work again: a person approved the change it made."""
@@ -339,7 +341,7 @@ class AttemptRunner:
                 output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
                 memory_bytes=agent.memory_mb * 1024 * 1024,
                 processes=agent.processes,
-                sandbox=sandbox_of(self._config, self._context.root, agent=agent.name, is_read_only=read_only),
+                sandbox=sandbox_of(self._config, self._context.root, agent=self._agent.name, is_read_only=read_only),
             ),
             environment=session_variables(self._config, self._task.id, self._attempt, read_only=read_only),
             should_stop=self._should_stop,
@@ -348,13 +350,13 @@ class AttemptRunner:
         )
         self._store.database.release_connection()  # an agent takes minutes: free the connection for others
         if read_only:  # changes to git's settings count against a review, and are undone there
-            reply = self._context.agent.work(prompt, session)
+            reply = self._agent.work(prompt, session)
         else:
             with self._context.git_settings.protect(directory) as changes:
-                reply = self._context.agent.work(prompt, session)
+                reply = self._agent.work(prompt, session)
             self._report_changes(changes)
         if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
-            passed = allowed_environment(agent=self._context.agent.name, variable_names=agent.environment)
+            passed = allowed_environment(agent=self._agent.name, variable_names=agent.environment)
             output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
             self._context.warn_missing_variables(output, {**passed, **session.environment}, self._emit)
         if reply.ending is SessionEnding.STOPPED:

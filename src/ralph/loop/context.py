@@ -10,6 +10,7 @@ from ralph.core.errors import StoreNotWritableError
 from ralph.core.files import disk_problem
 from ralph.core.records import AttemptOutcome
 from ralph.formats.sync import sync
+from ralph.loop.availability import STOP_POLL_SECONDS, AgentAvailability
 from ralph.loop.environment import missing_variables, missing_variables_hint
 from ralph.loop.git.settings import GitSettings
 from ralph.loop.integrity.check import RunBase
@@ -17,6 +18,7 @@ from ralph.loop.integrity.dependencies import InstalledPackages
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
+from ralph.loop.steering import PAUSE, STOP
 from ralph.memory.sharing import import_shared
 from ralph.store.retry import retrying
 
@@ -48,12 +50,6 @@ MAX_POLL_SECONDS = 5.0
 """Maximum interval between checks of the disk, in seconds."""
 MIN_SYNC_INTERVAL_SECONDS = 0.5
 """Minimum interval between two syncs of the memory files, in seconds."""
-MAX_OUTAGES = 10
-"""Consecutive model outages after which a run stops; about half an hour with the default backoff."""
-MAX_BACKOFF_SECONDS = 300.0
-"""Upper bound of the backoff after a model outage, in seconds."""
-STOP_POLL_SECONDS = 0.2
-"""Poll interval while waiting, in seconds."""
 MAX_IDENTICAL_CRASHES = 5
 """Identical consecutive crashes, across more than one task, that are blamed on the agent."""
 
@@ -65,7 +61,7 @@ class RunContext:
         self,
         *,
         run_id: str,
-        agent: Agent,
+        agents: Sequence[Agent],
         config: Config,
         root: Path,
         run_options: RunOptions,
@@ -73,10 +69,14 @@ class RunContext:
         emit: EventHandler,
         ask_feedback: Callable[[Task], str] | None,
         branches: TaskBranches | None,
+        on_wait: Callable[[str, str], None],
     ) -> None:
-        """`ask_feedback` asks a person for feedback after Ctrl+C; None when nobody is at the terminal."""
+        """`agents` are the agent of the run and those that go on while it waits for its model.
+
+        `ask_feedback` asks a person for feedback after Ctrl+C; None when nobody is at the terminal. `on_wait` records
+        that the run waits.
+        """
         self.run_id = run_id
-        self.agent = agent
         self.config = config
         self.root = root
         self.run_options = run_options
@@ -96,8 +96,10 @@ class RunContext:
         """Held while a worker reserves an iteration and claims a task."""
         self._emit = ignore_output_errors(emit)
         self._emit_lock = threading.Lock()
+        self.availability = AgentAvailability(agents, config.agent.outage_seconds, self.emit, on_wait)
         self._sync_lock = threading.Lock()
         self._state_lock = threading.Lock()
+        self._is_paused = False
         self.is_only_run = True
         """Whether no other run uses the same directory."""
         self._announced: set[str] = set()
@@ -106,9 +108,6 @@ class RunContext:
         self._crash_reason = ""
         self._crashed_tasks: list[str | None] = []
         """Task ids of the latest attempts, as long as all of them crashed for the same reason."""
-        self._outages = 0
-        """Number of consecutive attempts that could not use their model."""
-        self._not_before = 0.0
 
     def emit(self, event: ProgressEvent) -> None:
         """Emit an event to whoever watches the run; safe to call from any thread."""
@@ -119,6 +118,20 @@ class RunContext:
     def should_stop(self) -> bool:
         """Whether agent sessions should be stopped."""
         return self.interrupts.is_requested or self.stop_reason is not None or self.budget.is_over_time()
+
+    def handle_request(self, request: str) -> None:
+        """Do what a person asks of the run from elsewhere."""
+        if request == STOP:
+            self.stop_reason = self.stop_reason or RunEnding.STOPPED
+        elif self._is_paused != (request == PAUSE):
+            self._is_paused = request == PAUSE
+            message = "Pausing after the current attempt. To continue: ralph resume"
+            self.emit(progress_event("note", message=message if self._is_paused else "Continuing."))
+
+    def wait_while_paused(self) -> None:
+        """Wait until a person continues or ends a paused run."""
+        while self._is_paused and not self.should_stop:
+            time.sleep(STOP_POLL_SECONDS)
 
     def claim_unannounced(self, names: Sequence[str]) -> list[str]:
         """Return the memory ids or variables that no worker has announced yet, and mark them as announced."""
@@ -142,27 +155,12 @@ class RunContext:
                 self._crashed_tasks.append(attempt.task_id)
             return len(self._crashed_tasks) >= MAX_IDENTICAL_CRASHES and len(set(self._crashed_tasks)) > 1
 
-    def record_outage(self, attempt: Attempt) -> bool:
-        """Record whether an attempt could use its model and return whether the run should give up."""
-        with self._state_lock:
-            if not attempt.excused:
-                self._outages = 0
-                return False
-            self._outages += 1
-            wait = min(MAX_BACKOFF_SECONDS, self.config.agent.outage_seconds * 2 ** (self._outages - 1))
-            self._not_before = time.monotonic() + wait
-            is_hopeless = self._outages >= MAX_OUTAGES
-        if wait and not is_hopeless:
-            self.emit(progress_event("warning", message=f"The model service failed. Retrying in {wait:g} s."))
-        return is_hopeless
-
-    def wait_for_model(self) -> bool:
-        """Wait out the backoff after a model outage; return False if asked to stop meanwhile."""
-        while (left := self._not_before - time.monotonic()) > 0:
-            if self.should_stop:
-                return False
-            time.sleep(min(left, STOP_POLL_SECONDS))
-        return True
+    def wait_for_agent(self) -> Agent | None:
+        """Return the agent for the next attempt once it can use its model; None if the run is to end."""
+        agent = self.availability.wait_for_agent(lambda: self.should_stop, self.budget.seconds_left())
+        if agent is None and not self.should_stop:
+            self.stop_reason = RunEnding.LIMIT_MINUTES  # the usage limit is reset later than the run may go on
+        return agent
 
     # --- the disk ------------------------------------------------------------------
 

@@ -87,6 +87,11 @@ class Budget:
         limit = self._options.minutes
         return bool(limit) and self.seconds >= limit * 60
 
+    def seconds_left(self) -> float:
+        """Return how long the run may go on, in seconds."""
+        limit = self._options.minutes
+        return limit * 60 - self.seconds if limit else NO_LIMIT
+
     def usage_lines(self) -> list[str]:
         """Return the usage of each limit as text, such as "3 of 10 iterations"."""
         return _shares(self.used, _caps(self._options))

@@ -27,6 +27,7 @@ class RunEnding(StrEnum):
     NOT_READY = "the task is not ready: it has subtasks, waits for other tasks, or waits for a person"
     NOTHING = "there is nothing to do"
     INTERRUPTED = "it was interrupted"
+    STOPPED = "a person stopped it"
     BROKEN = "the database could not be written"
     DAMAGED = "the database is damaged"
     NO_DISK = "the disk could not be written for too long; free space, then continue with: ralph run --resume"
@@ -34,6 +35,9 @@ class RunEnding(StrEnum):
     NO_AGENT = "the agent could not be started"
     NO_BRANCH = "the branch to merge into no longer exists; finished work is on its own branches"
     NO_MODEL = "the agent repeatedly could not use its model; see its error, then run again"
+    NO_LOGIN = "the agent is not logged in; log in, then continue with: ralph run --resume"
+    NO_CREDIT = "the account of the agent has no credit; add some, then continue with: ralph run --resume"
+    UNKNOWN_MODEL = "the agent does not offer the model; choose another one and run again"
     AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
 
     @property
@@ -57,16 +61,22 @@ class RunEnding(StrEnum):
             RunEnding.NO_DISK: 1,
             RunEnding.AGENT_FAILS: 1,
             RunEnding.NO_MODEL: 1,
+            RunEnding.NO_LOGIN: 1,
+            RunEnding.NO_CREDIT: 1,
+            RunEnding.UNKNOWN_MODEL: 1,
             RunEnding.WORKER_DIED: 1,
             RunEnding.NO_BRANCH: 1,
             RunEnding.NO_AGENT: 2,
             RunEnding.NOTHING: 3,
             RunEnding.INTERRUPTED: 130,
+            RunEnding.STOPPED: 130,
         }.get(self, 0)
 
 
 _LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_COST, RunEnding.LIMIT_TOKENS)
-_RESUMABLE = (*_LIMITS, RunEnding.NO_MODEL, RunEnding.NO_DISK, RunEnding.INTERRUPTED)
+SERVICE_ENDINGS = (RunEnding.NO_MODEL, RunEnding.NO_LOGIN, RunEnding.NO_CREDIT, RunEnding.UNKNOWN_MODEL)
+"""Endings of a run whose agents could not use their models."""
+_RESUMABLE = (*_LIMITS, *SERVICE_ENDINGS, RunEnding.NO_DISK, RunEnding.INTERRUPTED, RunEnding.STOPPED)
 
 
 @record

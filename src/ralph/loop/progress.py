@@ -20,8 +20,9 @@ class ProgressEvent:
     """Event of a run.
 
     `what` is one of run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended,
-    review_started, review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting, note,
-    warning, extracted, consolidated, run_ended. With several workers, `details["worker"]` is the worker's number.
+    review_started, review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting,
+    waiting_for_limit, note, warning, extracted, consolidated, run_ended. With several workers,
+    `details["worker"]` is the worker's number.
     """
 
     what: str
@@ -52,6 +53,7 @@ def ignore_output_errors(emit: EventHandler) -> EventHandler:
 def run_started_event(
     run_id: str,
     agent: str,
+    model: str,
     ready: int,
     run_options: RunOptions,
     gates: Sequence[str],
@@ -66,6 +68,7 @@ def run_started_event(
         "run_started",
         run_id=run_id,
         agent=agent,
+        model=model,
         ready=ready,
         only=run_options.only,
         gates=list(gates) if is_verified else [],

@@ -390,9 +390,11 @@ def _avoid(report: FailureReport) -> str:
 
 
 def _interruption(entry: Attempt) -> str:
+    notes = entry.notes.removeprefix(entry.feedback).strip()
     return (
         f"#### Attempt {entry.number} [interrupted], {entry.started_at[:10]}\n"
-        f"- **The person who stopped it said**: {escape_untrusted(entry.notes)}\n"
+        + (f"- **The person who stopped it said**: {escape_untrusted(entry.feedback)}\n" if entry.feedback else "")
+        + (f"- **Its notes**: {escape_untrusted(notes)}\n" if notes else "")
     )
 
 

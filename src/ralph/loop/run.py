@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from ralph.core.agents import FALLBACK_AGENTS
 from ralph.core.errors import RalphError, StoreError, StoreUnavailableError, WorktreeError
 from ralph.core.git import trust_git_programs
 from ralph.core.records import TaskStatus, record_fields, replace
@@ -14,10 +15,11 @@ from ralph.loop.environment import missing_password_warning
 from ralph.loop.git.branches import TaskBranches
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
-from ralph.loop.options import RunEnding, RunSummary
+from ralph.loop.options import SERVICE_ENDINGS, RunEnding, RunSummary
 from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
-from ralph.loop.strategy import NO_MODEL_REASON, candidate_models
+from ralph.loop.steering import RequestWatch
+from ralph.loop.strategy import NO_MODEL_REASON, candidate_models, model_note
 from ralph.loop.worker import Worker
 from ralph.loop.workers import RunLock
 from ralph.memory.capture.promotion import learn_from_histories, run_histories
@@ -27,7 +29,7 @@ from ralph.memory.recall.vector_search import EmbeddingThread
 from ralph.store.memories import ChangeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ralph.agents import Agent
@@ -47,8 +49,9 @@ _STOP_ALL = (
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
     RunEnding.AGENT_FAILS,
-    RunEnding.NO_MODEL,
+    *SERVICE_ENDINGS,
     RunEnding.INTERRUPTED,
+    RunEnding.STOPPED,
 )
 """Endings that stop all workers, whatever is left to do."""
 _WORST_FIRST = (
@@ -71,6 +74,7 @@ class Loop:
         *,
         store: Store,
         agent: Agent,
+        fallbacks: Sequence[Agent] = (),
         config: Config,
         directory: Path,
         run_options: RunOptions,
@@ -79,12 +83,15 @@ class Loop:
         resumed_run: Run | None = None,
         stored_options: str = "",
     ) -> None:
-        """`ask_feedback` asks a person for feedback after Ctrl+C; `resumed_run` is the run to continue.
+        """`fallbacks` are agents that go on while `agent` waits for its model.
+
+        `ask_feedback` asks a person for feedback after Ctrl+C; `resumed_run` is the run to continue.
 
         `stored_options` is the JSON stored with the run, from which it can be resumed.
         """
         self._store = store
         self._agent = agent
+        self._fallbacks = fallbacks
         self._config = config
         self._directory = directory
         # A run resumed for a single task may have had several workers before.
@@ -101,7 +108,7 @@ class Loop:
         run = self._start()
         context = RunContext(
             run_id=run.id,
-            agent=self._agent,
+            agents=(self._agent, *self._fallbacks),
             config=self._config,
             root=self._directory,
             run_options=self._options,
@@ -109,13 +116,21 @@ class Loop:
             emit=self._emit,
             ask_feedback=self._ask_feedback,
             branches=branches,
+            on_wait=lambda until, reason: self._record_wait(run.id, until, reason),
         )
         embedding = EmbeddingThread(
             self._store.reopen,
             self._options.with_memory and self._config.memories.meaning,
             lambda: context.interrupts.is_requested,
         )
-        with RunLock(self._directory) as lock, context.interrupts, embedding, self._monitor_database(context):
+        requests = RequestWatch(self._store, run.id, context.handle_request)
+        with (
+            RunLock(self._directory) as lock,
+            context.interrupts,
+            embedding,
+            self._monitor_database(context),
+            requests,
+        ):
             context.is_only_run = lock.is_acquired
             if not lock.is_acquired and not branches:
                 message = (
@@ -149,6 +164,16 @@ class Loop:
         )
         context.emit(progress_event("run_ended", **record_fields(summary), can_go_on=summary.ending.is_resumable))
         return summary
+
+    def _record_wait(self, run_id: str, until: str, reason: str) -> None:
+        """Record that the run waits, for `ralph status` and the dashboard; called by any of the workers."""
+        store = self._store.reopen()
+        try:
+            store.runs.set_wait(run_id, until, reason)
+        except StoreError:
+            pass  # the run waits all the same
+        finally:
+            store.close()
 
     def _monitor_database(self, context: RunContext) -> DatabaseMonitor:
         def stop() -> None:
@@ -252,6 +277,7 @@ class Loop:
             progress.run_started_event(
                 context.run_id,
                 self._agent.name,
+                self._model_note(),
                 ready,
                 self._options,
                 self._config.execution.gates,
@@ -263,7 +289,7 @@ class Loop:
         )
         agent = self._agent
         if (self._config.models.strategy or self._options.model) and not agent.accepts_model:
-            message = f"No model is selected: {NO_MODEL_REASON}."
+            message = f"No model is selected: {NO_MODEL_REASON}. Put {{model}} into its command, or set [agent] model."
             context.emit(progress_event("warning", message=message))
         if message := missing_password_warning(self._config):
             context.emit(progress_event("warning", message=message))
@@ -272,6 +298,16 @@ class Loop:
         if (self._options.tokens or self._options.task_tokens) and not agent.reports_tokens:
             message = f"The {agent.name} agent does not report tokens, so the token limit cannot stop this run."
             context.emit(progress_event("warning", message=message))
+
+    def _model_note(self) -> str:
+        """Return which models the agent uses and why, or an empty string if it has none to choose from."""
+        config = self._config
+        if self._options.model:
+            return f"{self._options.model} (asked for with --model)"
+        if self._agent.accepts_model:
+            return model_note(config.models, config.agent.model)
+        is_known = self._agent.name in FALLBACK_AGENTS
+        return "its own default model (no strategy is configured)" if is_known else ""
 
     def _why_unpriced(self) -> str:
         """Return why the cost of sessions is unknown, or an empty string."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ralph.loop.stats import ModelStats, RunStats, Stats
     from ralph.store import Store
 
+MAX_ACTIVE_RUNS = 20
+"""Number of latest runs among which an active one is looked for."""
+
 
 @record
 class RunView:
@@ -71,15 +74,17 @@ class RunService:
         ask_feedback: Callable[[Task], str] | None = None,
         *,
         resume: str | None = None,
+        add_task: Callable[[], Task] | None = None,
     ) -> RunSummary:
         """Run the loop over the project's tasks with the configured agent, and return its summary.
 
         `on_event` gets every event of the run; `ask_feedback` is called when a person interrupts an attempt.
-        `resume` is the id of a run to continue, or empty for the latest one.
+        `resume` is the id of a run to continue, or empty for the latest one. `add_task` adds the only task to work on,
+        once it is sure that the agent can be started.
         """
         from pathlib import Path
 
-        from ralph.agents import open_agent
+        from ralph.agents import open_agent, open_fallbacks
         from ralph.agents.supervisor.adoption import named_as_loop
         from ralph.agents.supervisor.sandbox import prepare_sandbox
         from ralph.loop.run import Loop
@@ -105,12 +110,17 @@ class RunService:
         )
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
-        agent.check()
+        fallbacks = open_fallbacks(config.agent, directory)
+        for one in (agent, *fallbacks):
+            one.check()
         prepare_sandbox(config, directory)
+        if add_task:
+            options = replace(options, only=add_task().id)
         with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
             return Loop(
                 store=self._store,
                 agent=agent,
+                fallbacks=fallbacks,
                 config=config,
                 directory=directory,
                 run_options=apply_limits(options, config.limits),
@@ -198,6 +208,24 @@ class RunService:
             )
             for one in events
         ]
+
+    # --- steering --------------------------------------------------------------------
+
+    def steer(self, request: str, id: str = "") -> Run:
+        """Ask a run to "pause", to "stop", or with an empty request to continue; by default the latest active one.
+
+        A run that stops ends its session first. One that pauses settles its current attempts.
+        """
+        self._actor.require("run.steer")
+        runs = [self._store.runs.get(id)] if id else self._store.runs.latest(MAX_ACTIVE_RUNS)
+        active = next((run for run in runs if run.ended_at is None and self._is_active(run)), None)
+        if active is None:
+            raise UsageError(
+                f"{id or 'No run'} is {'not ' * bool(id)}active. To continue the latest one: ralph run --resume",
+                code="no-active-run",
+            )
+        self._store.runs.set_request(active.id, request)
+        return replace(active, request=request)
 
     # --- resuming --------------------------------------------------------------------
 

@@ -91,6 +91,7 @@ def capture_attempt(
         agent_session=sanitize(one_line(reply.session, MAX_SESSION_ID_LENGTH)),
         files=tuple(sanitize(path) for path in reply.files or ()),
         notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _handover_message(judgment, move)]))),
+        feedback=feedback,
         difficulty=sigils.difficulty,
         next_model=sigils.next_model or "",
         handed_to=judgment.handed_to,
@@ -183,7 +184,7 @@ def _report(
     assert attempt.number is not None
     own, category = sigils.report, judgment.category
     evidence = _error_output(reply, verdict) or judgment.details
-    tried = own.tried if own else sigils.journal or _answer_tail(reply.text) or "The agent said nothing."
+    tried = (own.tried if own else "") or sigils.journal or _answer_tail(reply.text) or "The agent said nothing."
     why = own.why if own else ""
     if category == "findings":
         tried, evidence = f"The {attempt.hat} reviewed the work so far.", ""

@@ -93,7 +93,7 @@ class ModelChoice:
     """Whether nothing speaks for another model than the usual one."""
 
 
-NO_MODEL_REASON = "none is named for this agent: set model under [agent], or put {model} into its command"
+NO_MODEL_REASON = "no model or strategy is configured for this agent"
 
 
 def choose_model(
@@ -125,6 +125,14 @@ def candidate_models(config: ModelsConfig, configured: str) -> tuple[str, ...]:
     if strategy_name(config, configured) == FIXED:
         return (configured or config.ladder[0],)
     return _rungs(config, configured)
+
+
+def model_note(config: ModelsConfig, configured: str) -> str:
+    """Return which models the strategy in effect chooses from."""
+    models = candidate_models(config, configured)
+    if strategy_name(config, configured) == FIXED:
+        return f"{models[0]} (configured)"
+    return f"strategy {strategy_name(config, configured)} ({' → '.join(models)})"
 
 
 def strongest_model(config: ModelsConfig) -> str:

@@ -202,7 +202,7 @@ class WorkVerifier:
         feature_id = task.feature_id
         feature = self._context.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
         prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
-        model = self._review_model() if self._context.agent.accepts_model else None
+        model = self._review_model() if self._context.availability.agent(self._attempt.agent).accepts_model else None
         # Changes must not be reverted where another run works in the same directory.
         is_ours = self.worktree is not None or self._context.is_only_run
         with ReadOnlyWorktree(work.directory, self._context.git_settings, reverts=is_ours) as frozen:

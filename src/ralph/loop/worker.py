@@ -22,6 +22,7 @@ from ralph.store.task_table import TASKS_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ralph.agents import Agent
     from ralph.core.records import Attempt, AttemptResult, Memory
     from ralph.loop.context import RunContext
     from ralph.loop.progress import ProgressEvent
@@ -73,12 +74,14 @@ class Worker:
             while (ending := self._reason_to_end()) is None:
                 context.sync_memories(self._store, skip_if_recent=True)
                 self._announce_memories()
+                context.wait_while_paused()
                 with context.claim_lock:
                     if not context.budget.reserve_iteration():
                         ending = RunEnding.LIMIT_ITERATIONS
                         break
-                    is_ready = context.wait_for_model() and context.wait_for_disk()
-                    claim = self._claim() if is_ready else None
+                    agent = context.wait_for_agent()
+                    is_ready = agent is not None and context.wait_for_disk()
+                    claim = self._claim(agent) if agent and is_ready else None
                     if claim is None:
                         context.budget.release_iteration()
                 if claim:
@@ -126,7 +129,7 @@ class Worker:
             return context.stop_reason
         return RunEnding.INTERRUPTED if context.interrupts.is_requested else None
 
-    def _claim(self) -> ClaimedAttempt | None:
+    def _claim(self, agent: Agent) -> ClaimedAttempt | None:
         is_held_out = bool(self._options.holdout) and random.random() < self._options.holdout  # noqa: S311
         attempts = self._store.attempts
         for retry in self._context.retrying():
@@ -138,7 +141,7 @@ class Worker:
                     self._context.run_id,
                     self._worker,
                     self._config.execution.lease_seconds,
-                    agent=self._context.agent.name,
+                    agent=agent.name,
                     task_id=self._options.only,
                     with_memory=self._options.with_memory and not is_held_out,
                     holdout=self._options.holdout if self._options.with_memory else 0.0,
@@ -227,8 +230,8 @@ class Worker:
             context.stop_reason = RunEnding.NO_AGENT
         elif runner.is_base_branch_missing:
             context.stop_reason = RunEnding.NO_BRANCH
-        elif context.record_outage(attempt):
-            context.stop_reason = RunEnding.NO_MODEL
+        elif ending := context.availability.record_reply(attempt.agent, runner.reply):
+            context.stop_reason = ending
         elif context.record_crash(attempt):
             context.stop_reason = RunEnding.AGENT_FAILS
         if context.stop_reason:

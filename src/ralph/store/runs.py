@@ -34,7 +34,7 @@ class RunStore:
             self.get(id)
             self._scope.execute(
                 """
-                UPDATE runs SET ended_at = NULL, ending = '', options = :options
+                UPDATE runs SET ended_at = NULL, ending = '', options = :options, request = ''
                 WHERE project_id = :project_id AND id = :id
                 """,
                 id=id,
@@ -48,7 +48,8 @@ class RunStore:
         with self._scope.transaction():
             self._scope.execute(
                 """
-                UPDATE runs SET ended_at = :at, ending = :ending, seconds = COALESCE(:seconds, seconds)
+                UPDATE runs SET ended_at = :at, ending = :ending, seconds = COALESCE(:seconds, seconds),
+                    request = '', waits_until = '', waits_for = ''
                 WHERE project_id = :project_id AND id = :id
                 """,
                 id=id,
@@ -62,6 +63,21 @@ class RunStore:
 
         reindex_outdated(self._scope)
         self._scope.database.words.optimize()
+
+    def set_wait(self, id: str, until: str, reason: str) -> None:
+        """Record until when a run waits and for what; empty strings once it goes on."""
+        self._change("waits_until = :until, waits_for = :reason", id=id, until=until, reason=reason)
+
+    def set_request(self, id: str, request: str) -> None:
+        """Record what a person asks of a run: "pause", "stop", or an empty string to go on."""
+        self._change("request = :request", id=id, request=request)
+
+    def _change(self, columns: str, *, id: str, **values: str) -> None:
+        with self._scope.transaction():
+            self._scope.execute(
+                f"UPDATE runs SET {columns} WHERE project_id = :project_id AND id = :id", id=id, **values
+            )
+            self._events.publish_run("run_changed", id)
 
     def get(self, id: str) -> Run:
         """Return a run, or raise `NotFoundError`."""

@@ -57,6 +57,12 @@ class Run:
     """Run options as JSON."""
     seconds: float = 0.0
     """Working time until the run last stopped, in seconds."""
+    request: str = ""
+    """What a person asked of it from elsewhere: "pause", "stop", or nothing."""
+    waits_until: str = ""
+    """Time until which it waits for a usage limit; empty if it does not wait."""
+    waits_for: str = ""
+    """What it waits for, such as "usage limit of claude"."""
 
 
 @record
@@ -83,6 +89,8 @@ class Attempt:
     tokens_out: int | None = None
     files: tuple[str, ...] = ()
     notes: str = ""
+    feedback: str = ""
+    """What the person who interrupted it said; also part of the notes."""
     difficulty: Difficulty | None = None
     shown: tuple[str, ...] = ()
     """Ids of the memories in the prompt."""

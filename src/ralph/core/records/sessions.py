@@ -70,3 +70,5 @@ class AgentReply:
     """Number of model requests."""
     session: str = ""
     """Session id assigned by the agent, which can be used to inspect or resume the session."""
+    resets_at: float | None = None
+    """When the usage limit that ended the session resets, in seconds since the epoch, if the agent reports it."""

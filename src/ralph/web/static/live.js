@@ -153,7 +153,7 @@ const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "
 const HANDLERS = {
   run_started(data) {
     hasSaidLast = false;
-    tell(`${data.run_id}${data.is_resumed ? " resumed" : ""}: ${data.agent} agent, ${data.only ? `only ${data.only}` : `${counted(data.ready, "task")} ready`}${data.workers > 1 ? `, ${data.workers} workers` : ""}`, "head");
+    tell(`${data.run_id}${data.is_resumed ? " resumed" : ""}: ${data.agent} agent${data.model ? `, ${data.model}` : ""}, ${data.only ? `only ${data.only}` : `${counted(data.ready, "task")} ready`}${data.workers > 1 ? `, ${data.workers} workers` : ""}`, "head");
     if (data.gates_left_out) tell("Gates are skipped: tasks count as done when the agent says so.", "warn");
     else if (!data.gates?.length && !data.is_reviewed) tell("No gates are configured: tasks count as done when the agent says so.", "warn");
   },
@@ -196,6 +196,7 @@ const HANDLERS = {
   merged: (data, worker) => data.commit && tell(`merged: ${counted(data.files?.length ?? 0, "file")}`, "good", worker),
   ignored: (data, worker) => tell(`ignored: ${data.problem}`, "warn", worker),
   stale: (data) => tell(`${counted(data.count, "memory").replace("memorys", "memories")} refer to files that have changed`, "warn"),
+  waiting_for_limit: (data) => tell(`The usage limit of ${data.agent} is reached: waiting until ${new Date(data.until).toLocaleString()}.`, "warn"),
   waiting: (data, worker) => cards.size && doing(worker, worker ? "waiting: no task is available" : "waiting for tasks", "pending"),
   interrupted: (data, worker) => tell(`interrupted: ${data.task_id ?? ""}`, "warn", worker),
   note: (data, worker) => tell(data.message, "note", worker),

@@ -1,0 +1,33 @@
+"""`ralph stop`, `ralph pause` and `ralph resume`."""
+
+from __future__ import annotations
+
+from ralph.cli.output import open_project, print_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+_SAID = {
+    "stop": "{run} ends its session now and stops. To continue: ralph run --resume",
+    "pause": "{run} starts no further attempt once the current one is settled. To continue: ralph resume",
+    "resume": "{run} continues.",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the commands."""
+    parser.add_argument("run", metavar="RUN", nargs="?", default="", help="id of the run (default: the active one)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
+    parser.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask a run to stop, to pause or to continue."""
+    with open_project(args) as project:
+        asked = project.runs.steer("" if args.command == "resume" else args.command, args.run)
+    if args.format == "json":
+        print_json(asked)
+    else:
+        print(_SAID[args.command].format(run=asked.id))
+    return 0
