@@ -161,7 +161,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -199,6 +199,7 @@ _ADDED_LATER = {
     "excused": 0,
     "turns": None,
     "agent_session": "",
+    "cause": None,
     "allow": "[]",
     "written_by": "person",
 }
