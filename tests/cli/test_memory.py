@@ -659,6 +659,38 @@ def test_a_large_cleanup_needs_a_yes(ralph: Ralph) -> None:
     assert "8 of 8 memories deleted" in done.out
 
 
+def test_even_of_a_few_only_a_fifth_of_the_unused_goes_unasked(ralph: Ralph) -> None:
+    for n in range(3):
+        remember(ralph, f"Fact {n}")
+
+    refused = ralph("cleanup", "--unused")
+
+    assert refused.error == "confirmation-required"
+    assert len(ralph("list", "--format", "json").json) == 3
+
+
+def test_an_unknown_type_is_imported_as_another_one_and_said(here: Path, ralph: Ralph) -> None:
+    known, unknown = ({"type": kind, "content": f"About the {kind}."} for kind in ("fix", "banana"))
+
+    ran = ralph("import", given=json.dumps({"version": 1, "project": "x", "memories": [known, unknown]}))
+
+    listed = {one["content"]: one for one in ralph("list", "--format", "json").json}
+    assert ran.code == 0
+    assert "the unknown type 'banana': imported as other" in ran.out + ran.err
+    assert listed["About the fix."]["type"] == "fix"
+    assert (listed["About the banana."]["type"], listed["About the banana."]["tags"]) == ("other", ["banana"])
+
+
+def test_knowledge_whose_text_is_replaced_is_updated_not_known(here: Path, ralph: Ralph) -> None:
+    first = ralph("add", "Kept in cents.", "--type", "knowledge", "--title", "Money", "--tags", "money")
+    again = ralph("add", "Kept in cents.", "--type", "knowledge", "--title", "Money", "--tags", "money")
+    updated = ralph("add", "Kept in tenths of a cent.", "--type", "knowledge", "--title", "Money", "--tags", "money")
+
+    assert "Memory stored" in first.out
+    assert "Already known" in again.out
+    assert "Memory updated" in updated.out
+
+
 def test_consolidate_lets_one_stand_for_many(ralph: Ralph) -> None:
     remember(ralph, "Always run the database migrations before starting the test suite", "-t", "fix")
     remember(ralph, "Run the database migrations before starting the test suite", "-t", "fix")

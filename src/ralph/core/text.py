@@ -173,10 +173,19 @@ def slugify(title: str, length: int = 80) -> str:
     return re.sub(r"[\W_]+", "-", title.lower())[: length + 1].strip("-")[:length].rstrip("-")
 
 
+# In code, an exclamation or question mark belongs to a name: `println!`, `empty?`, `save!`. It ends a sentence if the
+# next one begins after it, and even then not after a well-known macro.
+_SENTENCE_END = (
+    r"(?:(?<=\w\w)|(?<=[)\]\"'`!]))(?:\.(?=\s|$)|(?<!println)(?<!eprint)(?<!\bprint)(?<!\bpanic)(?<!\bformat)(?<!\bvec)"
+    r"(?<!\bassert)(?<!assert_eq)(?<!assert_ne)(?<!\btodo)(?<!\bdbg)(?<!\bwrite)(?<!writeln)(?<!\bmatches)"
+    r"(?<!unreachable)(?<!unimplemented)(?<!\bmacro_rules)(?<!\binclude_str)[!?](?=\s+[^\sa-z]|\s*$))"
+)
+
+
 def extract_title(text: str, length: int = 100) -> str:
     """Return the first sentence or line of a text, at most `length` characters, then `...`."""
     line = text.strip().split("\n", 1)[0]
-    sentence = re.split(r"(?:(?<=\w\w)|(?<=[)\]\"'`]))[.!?](?=\s|$)", line, maxsplit=1)[0].strip() or line
+    sentence = re.split(_SENTENCE_END, line, maxsplit=1)[0].strip() or line
     return sentence if len(sentence) <= length else sentence[:length].rstrip() + "..."
 
 
