@@ -85,7 +85,10 @@ def test_what_is_extracted_can_be_kept_at_once(here: Path, ralph: Ralph) -> None
     assert told["source"] == "standard input"
     assert told["extracted"] == told["promoted"] + told["rejected"] + told["waiting"]
     assert told["promoted"] > 0
-    assert len(ralph("list", "--format", "json", noun="memory").json) == told["promoted"]
+    listed = ralph("list", "--format", "json", noun="memory").json
+    figures = ralph("list", "--type", "estimate", "--format", "json", noun="memory").json
+    assert len(listed) + len(figures) == told["promoted"]
+    assert len(figures) == 1
 
 
 def test_the_latest_run_is_learned_from_unless_another_is_named(here: Path, ralph: Ralph) -> None:

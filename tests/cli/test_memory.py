@@ -913,7 +913,7 @@ def test_what_list_prints_as_json_can_be_imported(filled: Path, tmp_path: Path, 
 
     ralph("import", at=there, given=ralph("list", "--format", "json").out)
 
-    assert contents(there) == contents(filled)
+    assert contents(there) == {one for one in contents(filled) if one[0] != "estimate"}
 
 
 def test_an_import_may_be_held_back_for_review(tmp_path: Path, ralph: Ralph) -> None:

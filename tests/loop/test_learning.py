@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from ralph.loop.options import RunOptions
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
-from tests.make import ScriptedAgent, a_memory, damaged_rows, remember
+from ralph.store.memory_queries import MemoryFilter
+from tests.make import ScriptedAgent, a_memory, damaged_rows, remember, set_up_project
 
 DONE = "<task-done>TASK</task-done>"
 FAILED = "<task-failed>TASK</task-failed>"
@@ -261,6 +263,35 @@ def test_with_hats_a_run_teaches_conventions_and_strategies_of_all_its_iteration
     assert [one.title for one in of_kind(project, "convention")] == ["Tests are in tests/ as test_*.py"]
     (estimate,) = project.stats.estimates()
     assert (estimate.task_type, estimate.tasks, estimate.attempts, estimate.seconds) == ("test-fix", 3, 2, 3.0)
+
+
+def test_estimates_are_exported_with_learnings_and_figures_where_they_are_imported(
+    project: Project, tmp_path: Path
+) -> None:
+    for n in range(3):
+        project.tasks.add(f"Fix failing test {n}")
+    run(project, ScriptedAgent(a_failure("AssertionError: 1 != 2"), done(), done(), done()))
+    exported = "".join(
+        piece for _, pieces in project.transfer.export("learnings", MemoryFilter()).files for piece in pieces
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    set_up_project(elsewhere)
+
+    here = project.transfer.import_text(exported, "ralph-learnings.json")
+    with Project.open(elsewhere) as other:
+        there = other.transfer.import_text(exported, "ralph-learnings.json")
+        again = other.transfer.import_text(exported, "ralph-learnings.json")
+        listed = other.memory.list(MemoryFilter(kinds=("estimate",)))
+        told = other.sessions.start_context("s-1").text
+        prompt = other.prompts.preview(other.tasks.add("Fix failing login test").id).text
+
+        assert (here.new, here.known) == (0, len(listed))
+        assert (there.new, again.new, again.known) == (len(listed), 0, len(listed))
+        assert {one.origin_loops for one in listed} == {(project.store.runs.latest(1)[0].id,)}
+        assert other.memory.list() == []
+        assert "stimate" not in told
+        assert "- Tasks like this took 1.3 attempts" in prompt
 
 
 def test_with_review_what_is_extracted_waits_for_a_person(project: Project) -> None:

@@ -10,6 +10,7 @@ from ralph.core.records import (
     LIMIT_CATEGORIES,
     AttemptOutcome,
     AttemptResult,
+    FailureCause,
     FailureReport,
     HeldChange,
     Memory,
@@ -122,6 +123,7 @@ def capture_attempt(
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
+        and ended.cause is not FailureCause.SERVICE
         and judgment.category not in ("not_merged", "not_verified", "protected_files", *LIMIT_CATEGORIES),
         log=(
             _log_line(ended, after.status),

@@ -221,8 +221,8 @@ def filter_conditions(filter: MemoryFilter) -> tuple[str, dict[str, object]]:
         if (value := getattr(filter, name)) is not None:
             condition += f" AND r.{name} = :{name}"
             values[name] = value
-    if not filter.kinds and not filter.with_figures and filter.states == (MemoryState.ACTIVE,):
-        condition += " AND NOT (r.kind = 'estimate' AND r.content <> '')"
+    if not filter.kinds and not filter.with_figures:
+        condition += " AND NOT (r.kind = 'estimate' AND r.content <> '' AND r.state = 'active')"
     if filter.is_stale:
         condition += " AND r.stale <> ''"
     if filter.is_validated is not None:

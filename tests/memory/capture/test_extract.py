@@ -60,8 +60,6 @@ def test_what_is_extracted_is_staged_with_its_origin() -> None:
         "effectiveness": 1,
         "iterations": 1,
         "uses": 1,
-        "tasks": 1,
-        "turned": 0,
     }
     assert memory.title == "Test-driven development approach"
 
@@ -124,13 +122,14 @@ def test_uses_that_failed_count_against_a_strategy() -> None:
 
 
 def test_one_task_is_no_strategy_yet_unless_it_turned_the_outcome() -> None:
+    (foreign,) = learned(done(1, "Tests first"), kind="strategy")
     worked = replace(done(2, "Tests first"), task="t-1")
     other = replace(done(3, "Tests first"), task="t-2")
     (once,) = learned(worked, kind="strategy")
     (turned,) = learned(replace(failed("no", 1), task="t-1"), worked, kind="strategy")
     (supported,) = learned(worked, other, kind="strategy")
 
-    assert [needs_more_data(one) for one in (once, turned, supported)] == [True, False, False]
+    assert [needs_more_data(one) for one in (foreign, once, turned, supported)] == [True, True, False, False]
     assert rejection_reason(supported) == ""
 
 

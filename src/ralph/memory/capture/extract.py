@@ -94,6 +94,12 @@ def _as_int(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _support(iterations: Sequence[LoopIteration], turned: int) -> dict[str, object]:
+    """Return the number of tasks behind a learning, and of those whose outcome changed; other loops have no tasks."""
+    tasks = {one.task for one in iterations if one.task}
+    return {"tasks": len(tasks), "turned": turned} if tasks else {}
+
+
 # --- strategies --------------------------------------------------------------------
 
 # The first match wins. A learning that says what not to do is not a strategy.
@@ -158,8 +164,7 @@ def _find_strategies(history: LoopHistory) -> Iterator[_Draft]:
             "effectiveness": share,
             "iterations": len(wins),
             "uses": len(uses),
-            "tasks": len({_task(one) for one in wins}),
-            "turned": _count_turned(history, uses, wins),
+            **_support(wins, _count_turned(history, uses, wins)),
         }
         confidence = evidence_confidence("strategy", content) or 0.0
         yield _Draft(kind="strategy", content=content, confidence=confidence, success_rate=share)
@@ -202,8 +207,7 @@ def _find_antipatterns(history: LoopHistory) -> Iterator[_Draft]:
             **({"details": error.advice} if error.advice else {}),
             "occurrences": count,
             "impact": "high" if count > 2 else "medium",
-            "tasks": len({_task(one) for one in iterations}),
-            "turned": _count_overcome(history, iterations) if error.is_tooling else 0,
+            **_support(iterations, _count_overcome(history, iterations) if error.is_tooling else 0),
         }
         yield _Draft(
             kind="antipattern",
@@ -243,11 +247,6 @@ def _recurring_error(iteration: LoopIteration) -> _RecurringError | None:
         advice=advice.removeprefix("Avoid: "),
         is_tooling=category in TOOLING_CATEGORIES,
     )
-
-
-def _task(iteration: LoopIteration) -> str:
-    """Return what an iteration worked on; in another loop, each iteration is a piece of work of its own."""
-    return iteration.task or f"#{iteration.number}"
 
 
 def _count_overcome(history: LoopHistory, failures: Sequence[LoopIteration]) -> int:

@@ -51,7 +51,10 @@ def evidence_confidence(kind: str, content: Mapping[str, object]) -> float | Non
 
 
 def lacks_support(memory: Memory) -> bool:
-    """Return whether a learning that Ralph concluded rests on one task, and changed the outcome of none."""
-    content = parse_content(memory.structured_content) if memory.kind in MAX_CONFIDENCE else None
-    tasks = number_field(content or {}, "tasks")
-    return tasks is not None and tasks < MIN_TASKS and not number_field(content or {}, "turned")
+    """Return whether a learning that Ralph concluded rests on one task, and changed the outcome of none.
+
+    In the loop of another program, which does not tell tasks apart, every iteration is a piece of work.
+    """
+    content = (parse_content(memory.structured_content) if memory.kind in MAX_CONFIDENCE else None) or {}
+    tasks = number_field(content, "tasks" if "tasks" in content else "uses")
+    return tasks is not None and tasks < MIN_TASKS and not number_field(content, "turned")
