@@ -50,7 +50,7 @@ READS = {
     "Project": "close open overview synced",
     "TaskService": "count_ready counts get graph list read_log tree",
     "FeatureService": "counts list show",
-    "MemoryService": "confidence_over_time estimate facets get history list most_trusted prime recall recall_within"
+    "MemoryService": "confidence_over_time facets get history list most_trusted prime recall recall_within"
     " search show stats",
     "MemoryMaintenance": "verify",
     "SharingService": "is_shared list",
@@ -62,7 +62,7 @@ READS = {
     "PromptService": "explain explain_all explain_episodes preview ranking",
     "EpisodeService": "available counts get search shown_to transcript",
     "JournalService": "attempts failure_counts failure_groups failures failures_of get list search",
-    "Stats": "decisions lift memory models of runs",
+    "Stats": "decisions estimate estimates failures lift memory models of runs",
     "ProjectService": "close list open show",
     "WebServer": "run stop",
     "ralph.maintenance": "check_project copy_folders count_backups find_project is_on_server list_backups"

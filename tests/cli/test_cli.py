@@ -585,7 +585,6 @@ def test_json_events_are_one_object_a_line(here: Path, ralph: Ralph) -> None:
         "attempt_started",
         "recalled",
         "attempt_ended",
-        "extracted",
         "run_ended",
     ]
     assert events[3]["outcome"] == "done"

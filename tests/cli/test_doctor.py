@@ -244,7 +244,7 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in diagnose(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "schema 11, project" in found["postgres"].says
+    assert "schema 13, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
     assert found["database"].says == "intact; 0 active memories, 0 attempts"
 

@@ -85,7 +85,10 @@ def test_what_is_extracted_can_be_kept_at_once(here: Path, ralph: Ralph) -> None
     assert told["source"] == "standard input"
     assert told["extracted"] == told["promoted"] + told["rejected"] + told["waiting"]
     assert told["promoted"] > 0
-    assert len(ralph("list", "--format", "json", noun="memory").json) == told["promoted"]
+    listed = ralph("list", "--format", "json", noun="memory").json
+    figures = ralph("list", "--type", "estimate", "--format", "json", noun="memory").json
+    assert len(listed) + len(figures) == told["promoted"]
+    assert len(figures) == 1
 
 
 def test_the_latest_run_is_learned_from_unless_another_is_named(here: Path, ralph: Ralph) -> None:
@@ -171,28 +174,31 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert table[2] == "  reason: too vague"
 
 
-def test_a_task_shows_the_estimate_of_its_type_and_difficulty(here: Path, ralph: Ralph) -> None:
-    for complexity, confidence in (("low", 0.4), ("low", 0.6), ("medium", 0.9)):
+def test_a_task_shows_what_tasks_of_its_type_took_and_memories_do_not(here: Path, ralph: Ralph) -> None:
+    for complexity, iterations, confidence in (("low", 2, 0.4), ("low", 3, 0.6), ("medium", 4, 0.9)):
         stage(
             here,
             f"{complexity} {confidence}",
             kind="estimate",
             task_type="refactor",
-            structured_content=json.dumps({"complexity": complexity}),
+            structured_content=json.dumps(
+                {"complexity": complexity, "totalIterations": iterations, "avgIterationTime": 60_000}
+            ),
             confidence=confidence,
             state=MemoryState.ACTIVE,
         )
     with Project.open(here) as project:
         task = project.tasks.add("Refactor the parser").id
         other = project.tasks.add("Write the guide").id
-        best, low = project.memory.estimate("refactor"), project.memory.estimate("refactor", "low")
+        easy = project.stats.estimate("Refactor the lexer", difficulty="easy")
 
-        assert best is not None
-        assert low is not None
-        assert (best.title, low.title) == ("medium 0.9", "low 0.6")
-        assert project.memory.estimate("refactor", "high") is None
-    assert "  Estimate: medium 0.9\n" in ralph("show", task, noun="task").out
-    assert "Estimate" not in ralph("show", other, noun="task").out
+        assert easy is not None
+        assert (easy.attempts, easy.seconds, easy.is_imported) == (3, 180, True)
+        assert "- Tasks like this took 4 attempts, 4 min (imported, 1 loop)" in project.prompts.preview(task).text
+    assert "  Tasks like this took: 4 attempts, 4 min (imported, 1 loop)\n" in ralph("show", task, noun="task").out
+    assert "took" not in ralph("show", other, noun="task").out
+    assert "Estimate" not in ralph("list", noun="memory").out
+    assert len(ralph("list", "--type", "estimate", "--format", "json", noun="memory").json) == 3
 
 
 def test_an_estimate_that_waits_says_what_for(here: Path, ralph: Ralph) -> None:

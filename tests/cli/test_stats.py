@@ -21,7 +21,8 @@ from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import a_memory, remember, set_up_project
 
-SUBJECTS = ("runs", "models", "memory", "lift")
+SUBJECTS = ("runs", "models", "tasks", "failures", "memory", "lift")
+PLOTTED = ("runs", "models", "memory", "lift")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -45,6 +46,7 @@ def work(here: Path, runs: int = 3, attempts: int = 40, **fields: object) -> Non
     """Let runs have happened: two models, a holdout of a third, memories that were shown."""
     chance = random.Random(4)
     settings: dict[str, object] = {"holdout": 0.33, "cost_usd": 0.05, "tokens_in": 900, "tokens_out": 100, "seconds": 9}
+    settings["task_kind"] = "general"
     with Project.open(here) as project:
         store = project.store
         tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(runs * attempts)])
@@ -250,12 +252,41 @@ def test_without_a_holdout_lift_says_how_to_get_one(here: Path, ralph: Ralph) ->
     assert ran.out == "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1\n"
 
 
-def test_bare_stats_tell_all_four_in_short(here: Path, ralph: Ralph) -> None:
+def test_tasks_show_what_done_ones_took(here: Path, ralph: Ralph) -> None:
+    work(here, task_kind="bug-fix")
+
+    ran, told = ralph("tasks"), ralph("tasks", "--format", "json").json
+
+    heading, row, *_ = ran.out.splitlines()
+    assert heading.split() == "TYPE DONE ATTEMPTS TIME COST".split()
+    assert row.split()[0] == "bug-fix"
+    assert row.split()[2:] == ["1", "9.0s", "$0.0500"]
+    assert (told[0]["task_type"], told[0]["attempts"], told[0]["seconds"], told[0]["cost_usd"]) == (
+        "bug-fix",
+        1,
+        9,
+        0.05,
+    )
+
+
+def test_failures_are_told_by_what_they_come_from(here: Path, ralph: Ralph) -> None:
+    work(here, cause="service")
+
+    ran, told = ralph("failures"), ralph("failures", "--format", "json").json
+
+    assert ran.out.splitlines()[0].split() == "CAUSE ATTEMPTS TASKS TIME COST LATEST".split()
+    assert [one["cause"] for one in told] == ["service"]
+    assert told[0]["attempts"] == told[0]["tasks"] > 0
+
+
+def test_bare_stats_tell_all_in_short(here: Path, ralph: Ralph) -> None:
     work(here)
 
     ran, told = ralph(), ralph("--format", "json").json
 
-    assert [line.split()[0] for line in ran.out.splitlines()] == ["Runs", "Models", "Memory", "Lift"]
+    assert [line.split()[0] for line in ran.out.splitlines()] == [
+        *("Runs", "Models", "Tasks", "Failures", "Memory", "Lift")
+    ]
     assert "120 attempts" in ran.out
     assert set(told) == set(SUBJECTS)
 
@@ -336,7 +367,7 @@ def test_a_narrow_table_leaves_columns_out_before_a_title_gets_short(here: Path)
     assert f"{id}  9     0       The parser wants tabs in…" in seen_at(60, here, "memory")
 
 
-@pytest.mark.parametrize("subject", ["", *SUBJECTS])
+@pytest.mark.parametrize("subject", ["", *PLOTTED])
 def test_plots_are_written_as_png_and_svg(here: Path, ralph: Ralph, subject: str) -> None:
     work(here)
     png, svg = here / "plot.png", here / "plot.SVG"

@@ -443,7 +443,7 @@ def test_what_a_person_deleted_in_one_project_can_be_learned_in_the_other(both: 
 
     kept = [store.memories.add(again, ChangeInfo(who="agent", why="")).what for store in both]
 
-    assert kept == ["refused", "learned again"]
+    assert kept == ["refused", "updated"]
 
 
 # --- names ----------------------------------------------------------------------------------

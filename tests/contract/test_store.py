@@ -572,7 +572,7 @@ def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None
 
     assert again.id == first.id
     assert [(m.content, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
-    assert [event.what for event in store.memories.history.of(first.id)] == ["added", "learned again"]
+    assert [event.what for event in store.memories.history.of(first.id)] == ["added", "updated"]
     assert [found_by(store, text) for text in ("old", "new")] == [[], ["Use tabs"]]
 
 

@@ -148,3 +148,9 @@ def test_settings_are_changed_in_place() -> None:
 
 def test_defaults_are_written_as_people_write_them() -> None:
     assert [to_toml(one) for one in (True, 600.0, 0.5, "a", ("a", "b"))] == ["true", "600", "0.5", '"a"', '["a", "b"]']
+
+
+@pytest.mark.parametrize("line", ['[memories.filter]\ntypes = ["patern"]', '[hats.kinds]\ncritic = ["pitfal"]'])
+def test_a_memory_type_with_a_typo_is_an_error_that_names_the_valid_ones(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match=r"architecture, dependency, decision.*pitfall"):
+        load(tmp_path, line)

@@ -129,6 +129,11 @@ def test_redacting_takes_time_in_proportion(piece: str) -> None:
         ("first line\nsecond", "first line"),
         ("x" * 150, "x" * 100 + "..."),
         ("Done!", "Done"),
+        ("Watch out! The cache is global.", "Watch out"),
+        ("Use println! for the output of tests. It is captured.", "Use println! for the output of tests"),
+        ("Library code must not call println!", "Library code must not call println!"),
+        ("Call `user.save!` before `commit`. Always.", "Call `user.save!` before `commit`"),
+        ("Prefer list.empty? over a count. It is faster.", "Prefer list.empty? over a count"),
     ],
 )
 def test_a_title_is_the_first_sentence_or_line(text: str, expected: str) -> None:

@@ -631,6 +631,7 @@ def test_what_the_agent_says_of_itself_is_kept(watched: Watched) -> None:
         "<difficulty-estimate>hard</difficulty-estimate>MEMORY line follows\n"
         "MEMORY:pattern:Tests use tables. Always.\n"
         '<learning category="my_own" tags="a,src/x.py">Look in src/y.py.</learning>'
+        '<knowledge title="Index" tags="search">The index is rebuilt at night.</knowledge>'
     )
 
     watched.run(ScriptedAgent(f"{said}{DONE}"))
@@ -640,6 +641,8 @@ def test_what_the_agent_says_of_itself_is_kept(watched: Watched) -> None:
     assert attempt.feature_id == watched.project.store.features.get("Search").id
     memories = {memory.kind: memory for memory in watched.project.store.memories.all()}
     assert memories["pattern"].title == "Tests use tables"
+    assert {memory.feature for memory in memories.values()} == {"Search"}
+    assert 'feature: "Search"' in (watched.project.root / ".ralph/knowledge/index.md").read_text(encoding="utf-8")
     assert memories["my_own"].files == ("src/y.py", "src/x.py")
     assert {memory.confidence for memory in memories.values()} == {0.6}
     assert {memory.source for memory in memories.values()} == {"explicit"}

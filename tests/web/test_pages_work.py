@@ -208,6 +208,24 @@ def test_a_task_shows_what_was_tried_and_why_it_failed(served: Served) -> None:
     assert page.all("data-asks") == ["block", "fail"]
 
 
+def test_a_task_shows_what_tasks_like_it_took(served: Served) -> None:
+    store = served.project.store
+    done = TaskStatus.DONE
+    for n, (seconds, cost) in enumerate(((300, 0.3), (360, 0.4), (900, 0.9))):
+        store.tasks.add(TaskDraft(title=f"Fix the bug {n}"))
+        run = store.runs.start("test").id
+        finish(store, *begin(store, run), AttemptOutcome.RETRIED, seconds=10.0)
+        finish(store, *begin(store, run), AttemptOutcome.DONE, done, seconds=seconds - 10.0, cost_usd=cost)
+    task = store.tasks.add(TaskDraft(title="Fix another bug"))
+
+    page = see(served, f"/tasks/{task.id}")
+    _, figures = served.get("/api/stats/tasks")
+
+    assert "Tasks like this took 2 attempts, 6 min, $0.40 (median of 3 done)" in page.text
+    assert [(one["task_type"], one["tasks"], one["attempts"]) for one in figures["items"]] == [("bug-fix", 3, 2)]
+    assert served.get("/api/stats/failures")[1]["items"][0]["attempts"] == 3
+
+
 def test_a_task_shows_the_prompt_of_its_next_attempt_on_demand(served: Served) -> None:
     served.project.memory.add("The parser wants tabs, not spaces.", type="fix")
     task = served.project.tasks.add("Mend the parser", "It wants tabs.")

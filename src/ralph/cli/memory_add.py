@@ -35,5 +35,7 @@ def add(project: Project, args: argparse.Namespace) -> None:
         print(f"📝 Memory stored: {memory.id}")
     elif result.what == "revived":
         print(f"📝 Memory restored: {memory.id}")
+    elif result.what == "updated":
+        print(f"📝 Memory updated: {memory.id} (what it said before: ralph memory history {memory.id})")
     else:
         print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")

@@ -279,7 +279,7 @@ def _ignored(details: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _learned(details: dict[str, Any]) -> list[tuple[str, str]]:
-    what = "learned" if details["is_new"] else "confirmed"
+    what = "learned" if details["is_new"] else "updated" if details.get("is_updated") else "confirmed"
     return [("green", f"   {what}: {details['title']} ({details['kind']})")]
 
 
@@ -305,6 +305,10 @@ def _counts(counts: dict[str, int]) -> str:
 
 def _consolidated(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("dim", f"Superseded as near-duplicates: {pluralize(details['superseded'], 'memory')}.")]
+
+
+def _retired(details: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("dim", f"Retired, because nothing spoke for them in a month: {pluralize(details['count'], 'memory')}.")]
 
 
 def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
@@ -404,6 +408,7 @@ _FORMATTERS = {
     "learned": _learned,
     "extracted": _extracted,
     "consolidated": _consolidated,
+    "retired": _retired,
     "attempt_ended": _attempt_ended,
     "heard": _heard,
     "waiting_for_limit": _waiting_for_limit,

@@ -24,26 +24,33 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ralph.loop.stats import Credit, Decision, MemoryStats, ModelStats, RunStats, Stats
+    from ralph.loop.stats import Credit, Decision, FailureStats, MemoryStats, ModelStats, RunStats, Stats
+    from ralph.memory.lifecycle.estimates import Estimate
     from ralph.memory.lifecycle.lift import Lift, Measure
 
 SUBJECTS = {
     "runs": "results of the latest runs",
     "models": "success rate and cost of each model, and why it was chosen",
+    "tasks": "attempts, time and cost of done tasks, by type of task",
+    "failures": "what attempts failed because of: project, agent, service, person or Ralph",
     "memory": "number of memories over time, and which of them helped",
     "lift": "effect of memory, measured against attempts without it",
 }
 NO_ATTEMPTS = "No attempts yet. Start a run with: ralph run"
+NO_DONE_TASKS = "No task is done yet. Start a run with: ralph run"
+NO_FAILURES = "No attempt has failed yet. Start a run with: ralph run"
 NO_PLOT_DATA = "There is no data to plot yet."
 NO_MEMORIES = "No memories yet. Start a run with ralph run, or add one with: ralph memory add TEXT"
 MAX_MODELS_SHOWN = 3
 """Number of models listed in the overview."""
+MAX_TYPES_SHOWN = 2
+"""Number of types of tasks listed in the overview."""
 AGENT_DEFAULT_MODEL = "(agent default)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.epilog = "\n".join(["Subjects:", *(f"  {name:8}{text}" for name, text in SUBJECTS.items())])
+    parser.epilog = "\n".join(["Subjects:", *(f"  {name:10}{text}" for name, text in SUBJECTS.items())])
     parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="what to show (default: an overview)")
     parser.add_argument("--chart", action="store_true", help="draw charts even if the output is not a terminal")
     parser.add_argument("--plot", metavar="FILE", help="write a plot to FILE.png or FILE.svg")
@@ -56,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot_file(args.plot)
     with open_project(args) as project:
-        act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(args.subject, _overview)
-        act(project.stats, args)
+        _SUBJECT_ACTIONS.get(args.subject, _overview)(project.stats, args)
     return 0
 
 
@@ -164,6 +170,70 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
 
 def _model_name(model: str) -> str:
     return model or AGENT_DEFAULT_MODEL
+
+
+# --- tasks and failures ----------------------------------------------------------------
+
+
+def _tasks(stats: Stats, args: argparse.Namespace) -> None:
+    estimates = stats.estimates()
+    if args.format == "json":
+        print_json(estimates)
+    elif not estimates:
+        print(wrap_line(NO_DONE_TASKS))
+    else:
+        rows = [
+            (
+                one.task_type,
+                f"{one.tasks:,}",
+                f"{one.attempts:g}",
+                format_duration(one.seconds),
+                _money(one.cost_usd),
+            )
+            for one in estimates
+        ]
+        print_table(("TYPE", "DONE", "ATTEMPTS", "TIME", "COST"), rows)
+        print(wrap_line("Attempts, time and cost are medians per done task, over all its attempts."))
+        if should_draw(args.chart):
+            bars = [(one.task_type, one.seconds, format_duration(one.seconds)) for one in estimates]
+            _chart("Time per done task", bar_chart(bars))
+    _plot(args)
+
+
+def _failures(stats: Stats, args: argparse.Namespace) -> None:
+    failures = stats.failures()
+    if args.format == "json":
+        print_json(failures)
+    elif not failures:
+        print(wrap_line(NO_FAILURES))
+    else:
+        rows = [
+            (
+                one.cause,
+                f"{one.attempts:,}",
+                f"{one.tasks:,}",
+                format_duration(one.seconds),
+                _money(one.cost_usd),
+                format_time(one.latest),
+            )
+            for one in failures
+        ]
+        print_table(("CAUSE", "ATTEMPTS", "TASKS", "TIME", "COST", "LATEST"), rows, droppable=("LATEST", "COST"))
+        print(wrap_line("Only failures of the project can become memories. Each with its reason: ralph failures"))
+        if should_draw(args.chart):
+            _chart("Failed attempts", bar_chart([(one.cause, one.attempts, f"{one.attempts:,}") for one in failures]))
+    _plot(args)
+
+
+def _summarize_tasks(estimates: Sequence[Estimate]) -> str:
+    more = [f"{len(estimates) - MAX_TYPES_SHOWN} more"] if len(estimates) > MAX_TYPES_SHOWN else []
+    return (
+        "; ".join([*(f"{one.task_type} {one.text}" for one in estimates[:MAX_TYPES_SHOWN]), *more]) or "none done yet"
+    )
+
+
+def _summarize_failures(failures: Sequence[FailureStats]) -> str:
+    return ", ".join(f"{one.cause} {one.attempts:,}" for one in failures) or "none"
 
 
 # --- memory ----------------------------------------------------------------------------
@@ -289,18 +359,22 @@ _VALUE_FORMATS: dict[str, Callable[[float], str]] = {
 
 def _overview(stats: Stats, args: argparse.Namespace) -> None:
     runs, models, memory, lift = stats.runs(), stats.models(), stats.memory(), stats.lift()
+    estimates, failures = stats.estimates(), stats.failures()
     if args.format == "json":
-        print_json({"runs": runs, "models": models, "memory": memory, "lift": lift})
+        subjects = {"runs": runs, "models": models, "tasks": estimates, "failures": failures}
+        print_json({**subjects, "memory": memory, "lift": lift})
     elif not models and not memory.memories:
         print(wrap_line(NO_ATTEMPTS))
     else:
         for name, text in (
             ("Runs", _summarize_runs(runs, models)),
             ("Models", _summarize_models(models)),
+            ("Tasks", _summarize_tasks(estimates)),
+            ("Failures", _summarize_failures(failures)),
             ("Memory", _summarize_memory(memory)),
             ("Lift", lift.summary),
         ):
-            print(wrap_line(text, f"{name:8}", " " * 8))
+            print(wrap_line(text, f"{name:10}", " " * 10))
         if runs and should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
             _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
@@ -367,3 +441,13 @@ def _tokens(count: int | None) -> str:
         if count >= size:
             return f"{count / size:.1f}{letter}"
     return str(count)
+
+
+_SUBJECT_ACTIONS = {
+    "runs": _runs,
+    "models": _models,
+    "tasks": _tasks,
+    "failures": _failures,
+    "memory": _memory,
+    "lift": _lift,
+}

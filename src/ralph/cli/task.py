@@ -21,7 +21,6 @@ from ralph.cli.output import (
 )
 from ralph.core.errors import UsageError
 from ralph.core.records import ALLOW_TESTS, TaskStatus
-from ralph.core.text import one_line
 from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
 TYPE_CHECKING = False
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.core.records import HeldChange, Memory, Task
+    from ralph.core.records import HeldChange, Task
     from ralph.project import Project
 
 NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
@@ -39,8 +38,6 @@ MAX_NOTES_SHOWN = 5
 """Maximum number of notes of the log that are printed with a task."""
 _ROUTINE_LINES = ("Attempt ", "Ignored: ", "Released: ")
 """How the lines of Ralph in the log begin that are about attempts."""
-_COMPLEXITY = {"trivial": "low", "easy": "low", "moderate": "medium", "hard": "high"}
-"""Complexity in estimates, by the difficulty that agents state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,8 +179,8 @@ def show(project: Project, args: argparse.Namespace) -> None:
     if args.format == "json":
         print_json(view)
         return
-    estimate = _estimate(project, view.task, view.metrics.difficulty)
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
+    estimate = project.stats.estimate(task.title, task.body, metrics.difficulty or "")
     print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
     facts = {
         "Priority": task.priority,
@@ -198,7 +195,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
         "Attempts": metrics.total_attempts,
         "Failures in a row": metrics.consecutive_failures,
         "Difficulty": metrics.difficulty,
-        "Estimate": printable(one_line(estimate.content, 120)) if estimate else "",
+        "Tasks like this took": estimate.text if estimate else "",
     }
     for name, value in facts.items():
         if value:
@@ -223,13 +220,6 @@ def _notes(project: Project, id: str) -> list[str]:
     """Return the latest lines of Ralph in the log that are not about an attempt: worktrees kept, changes undone."""
     lines = (entry.message for entry in project.tasks.read_log(id) if entry.who == "ralph")
     return [line for line in lines if not line.startswith(_ROUTINE_LINES)][-MAX_NOTES_SHOWN:]
-
-
-def _estimate(project: Project, task: Task, difficulty: str | None) -> Memory | None:
-    """Return what earlier loops took for tasks of this type and, if an agent has rated it, this complexity."""
-    from ralph.memory.lifecycle.task_type import task_type_of
-
-    return project.memory.estimate(task_type_of(task.title, task.body), _COMPLEXITY.get(difficulty or ""))
 
 
 def _format_tasks(tasks: Sequence[Task]) -> str:

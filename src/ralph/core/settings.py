@@ -9,6 +9,7 @@ runs, what reaches a program or how work is verified has `needs_trust=True`.
 from __future__ import annotations
 
 from ralph.core.agents import FALLBACK_AGENTS, RUNNABLE_AGENTS
+from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.records.base import record
 
 TYPE_CHECKING = False
@@ -266,6 +267,7 @@ class HatsConfig:
         {},
         "memory types in the prompt of a hat; default: all",
         example='critic = ["pitfall", "convention", "constraint"]',
+        choices=tuple(MEMORY_TYPES),
         keys=HATS,
         item=(),
     )
@@ -304,7 +306,7 @@ class PromptConfig:
 class FilterConfig:
     """Filter for the memories that may be injected; empty or 0 means no filter."""
 
-    types: tuple[str, ...] = setting((), "memory types")
+    types: tuple[str, ...] = setting((), "memory types", choices=tuple(MEMORY_TYPES))
     tags: tuple[str, ...] = setting((), "at least one of these tags")
     recent: int = setting(0, "maximum age in days", maximum=36_500)
 

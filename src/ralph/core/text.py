@@ -173,11 +173,26 @@ def slugify(title: str, length: int = 80) -> str:
     return re.sub(r"[\W_]+", "-", title.lower())[: length + 1].strip("-")[:length].rstrip("-")
 
 
+# In code, an exclamation or question mark belongs to a name: `save!`, `empty?`. It ends a sentence only if the next one
+# begins after it, and not after a macro of Rust.
+_SENTENCE_END = r"(?:(?<=\w\w)|(?<=[)\]\"'`!]))(?:\.(?=\s|$)|[!?](?=\s+[^\sa-z]|\s*$))"
+_MACROS = (
+    *("println", "eprintln", "print", "eprint", "panic", "format", "vec", "assert", "assert_eq", "assert_ne", "todo"),
+    *("dbg", "write", "writeln", "matches", "unreachable", "unimplemented", "macro_rules", "include_str"),
+)
+
+
 def extract_title(text: str, length: int = 100) -> str:
     """Return the first sentence or line of a text, at most `length` characters, then `...`."""
     line = text.strip().split("\n", 1)[0]
-    sentence = re.split(r"(?:(?<=\w\w)|(?<=[)\]\"'`]))[.!?](?=\s|$)", line, maxsplit=1)[0].strip() or line
+    ends = (found for found in re.finditer(_SENTENCE_END, line) if not _ends_with_macro(line[: found.end()]))
+    end = next(ends, None)
+    sentence = (line[: end.start()].strip() if end else line) or line
     return sentence if len(sentence) <= length else sentence[:length].rstrip() + "..."
+
+
+def _ends_with_macro(text: str) -> bool:
+    return text.endswith("!") and text[:-1].rsplit(None, 1)[-1].lstrip("(`'\"") in _MACROS
 
 
 _PATH = r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])"

@@ -71,6 +71,8 @@ class FileFormat:
     """Whether it is only tested for after all other formats."""
     keeps_backup: bool = False
     """Whether the previous version of a file is kept next to it as `.bak`."""
+    has_estimates: bool = False
+    """Whether the estimates of the project are part of an export; they are computed, not stored."""
     exported_states: tuple[MemoryState, ...] = (MemoryState.ACTIVE,)
     """States that are exported by default."""
 
@@ -167,6 +169,7 @@ FORMATS: dict[str, FileFormat] = {
             reader=_HERE + "learnings_json:read_learnings_json",
             writer=_HERE + "learnings_json:write_learnings_json",
             selector=_HERE + "learnings_json:is_learning",
+            has_estimates=True,
             keeps_backup=True,
         ),
         FileFormat(

@@ -90,6 +90,8 @@ class AttemptRunner:
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
+        self._feature: str | None = None
+        """Name of the feature of the task."""
         self._notices: list[str] = []
         """Lines for the log of the task."""
         self.reply: AgentReply | None = None
@@ -121,6 +123,7 @@ class AttemptRunner:
                             takes_model=self._agent.accepts_model,
                             conflicts=self._worktree.conflicts if self._worktree else (),
                         )
+                self._feature = prepared.context.feature.name if prepared.context.feature else None
                 if context.base:
                     held = context.with_retries(self._store.held_changes.of_unfinished)
                     context.base.begin(self._task.id, held)
@@ -416,6 +419,7 @@ class AttemptRunner:
             feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
             shown_memories=shown_memory_text(prompt) if prompt else "",
             notices=self._notices,
+            feature=self._feature,
         )
         if not self._context.config.episodes.capture:
             return result

@@ -25,7 +25,7 @@ from ralph.core.text import one_line, sanitize
 from ralph.loop.hats import MoveKind
 from ralph.loop.limits import add_attempt_usage, exhausted_task_limit
 from ralph.loop.options import RunOptions
-from ralph.memory.capture.statements import NO_REASON
+from ralph.memory.lifecycle.failure_cause import NO_REASON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -438,6 +438,7 @@ def _status(
         f"- Iteration {iteration} of {context.run_id or 'the next run'}",
         f"- Attempt {context.attempt_number} at this task{failures}",
         f"- {_rates(context.recent_outcomes)}",
+        *([f"- Tasks like this took {context.estimate}"] if context.estimate else []),
         f"- Model: {one_line(model or 'the agent’s default', 60)} ({one_line(model_reason, 120)})",
     ]
     if model and models:

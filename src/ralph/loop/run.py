@@ -355,7 +355,8 @@ class Loop:
         if context.interrupts.is_terminated:  # the next run does the rest
             context.sync_memories(self._store)
             return
-        superseded = consolidate_memories(self._store) + retire_memories(self._store)
-        if superseded:
+        if superseded := consolidate_memories(self._store):
             context.emit(progress_event("consolidated", superseded=superseded))
+        if retired := retire_memories(self._store):
+            context.emit(progress_event("retired", count=retired))
         context.sync_memories(self._store)

@@ -10,6 +10,7 @@ from ralph.core.records import (
     LIMIT_CATEGORIES,
     AttemptOutcome,
     AttemptResult,
+    FailureCause,
     FailureReport,
     HeldChange,
     Memory,
@@ -23,6 +24,7 @@ from ralph.loop.limits import add_attempt_usage, task_usage_lines
 from ralph.loop.outcome import count_failing_checks, gate_failure_prefix, judge_attempt, next_status
 from ralph.memory.capture.handover import extract_at_completion, extract_at_handover, extract_gate_fix
 from ralph.memory.capture.statements import stated
+from ralph.memory.lifecycle.failure_cause import failure_cause
 from ralph.memory.lifecycle.fingerprint import EchoDetector
 
 TYPE_CHECKING = False
@@ -64,11 +66,12 @@ def capture_attempt(
     feedback: str = "",
     shown_memories: str = "",
     notices: Sequence[str] = (),
+    feature: str | None = None,
 ) -> AttemptResult:
     """Return the result of an attempt, ready to be settled.
 
     `feedback` comes from the person who interrupted it; `shown_memories` is the memory text of the prompt; `notices`
-    are lines for the log of the task.
+    are lines for the log of the task; `feature` is the name of the feature it belongs to.
     """
     plans = attempt.hat == "planner"
     judgment = judge_attempt(
@@ -76,6 +79,7 @@ def capture_attempt(
     )
     judgment = replace(judgment, reason=sanitize(judgment.reason))
     review = verdict.review.reply if verdict.review else None
+    excused = reply.ending is SessionEnding.MODEL_FAILED
     ended = replace(
         attempt,
         model=sanitize(attempt.model) if attempt.model else attempt.model,
@@ -86,7 +90,8 @@ def capture_attempt(
         cost_usd=reply.cost_usd + (review.cost_usd if review else 0.0),
         tokens_in=_sum(reply.tokens_in, review.tokens_in if review else None),
         tokens_out=_sum(reply.tokens_out, review.tokens_out if review else None),
-        excused=reply.ending is SessionEnding.MODEL_FAILED,
+        cause=failure_cause(judgment.outcome, judgment.category, judgment.reason, excused=excused),
+        excused=excused,
         turns=_sum(reply.turns, review.turns if review else None),
         agent_session=sanitize(one_line(reply.session, MAX_SESSION_ID_LENGTH)),
         files=tuple(sanitize(path) for path in reply.files or ()),
@@ -107,7 +112,9 @@ def capture_attempt(
     return AttemptResult(
         attempt=ended,
         report=_report(ended, judgment, reply, sigils, verdict, at) if failed else None,
-        memories=(*learned, *(_from_attempt(memory, ended) for memory in inferred)),
+        memories=tuple(
+            replace(one, feature=feature) for one in (*learned, *(_from_attempt(memory, ended) for memory in inferred))
+        ),
         task_status=after.status,
         task_reason=after.reason,
         spent_limit=after.spent_limit,
@@ -117,6 +124,7 @@ def capture_attempt(
         limits_used=tuple(task_usage_lines(context.run_options, add_attempt_usage(context.used, ended))),
         subtasks=judgment.subtasks,
         affects_credit=reply.ending not in INCONCLUSIVE_ENDINGS
+        and ended.cause is not FailureCause.SERVICE
         and judgment.category not in ("not_merged", "not_verified", "protected_files", *LIMIT_CATEGORIES),
         log=(
             _log_line(ended, after.status),

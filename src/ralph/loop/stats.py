@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ralph.core.records import record
+from ralph.memory.estimates import estimate_for, estimates_by_type
 from ralph.memory.lifecycle.lift import measure_lift
+from ralph.memory.lifecycle.task_type import task_type_of
 from ralph.store.stats import add_up
 
 TYPE_CHECKING = False
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.core.records import Run
+    from ralph.memory.lifecycle.estimates import Estimate
     from ralph.memory.lifecycle.lift import Lift
     from ralph.store import Store
 
@@ -73,6 +76,22 @@ class Decision:
     reason: str
     outcome: str
     """Empty while it runs."""
+
+
+@record
+class FailureStats:
+    """Unsuccessful attempts with one cause."""
+
+    cause: str
+    """`project`, `agent`, `service`, `person` or `ralph`."""
+    attempts: int
+    tasks: int
+    seconds: float
+    """Total duration of the attempts."""
+    cost_usd: float | None
+    """None if no attempt reported any."""
+    latest: str
+    """When the latest of them started."""
 
 
 @record
@@ -180,6 +199,28 @@ class Stats:
                 outcome=one.outcome or "",
             )
             for one in self._store.attempts.latest(limit)
+        ]
+
+    def estimates(self) -> list[Estimate]:
+        """Return what finished tasks took, by type, the type with the most of them first."""
+        return estimates_by_type(self._store)
+
+    def estimate(self, title: str, body: str = "", difficulty: str = "") -> Estimate | None:
+        """Return what tasks like one took so far; None if nothing is known."""
+        return estimate_for(self._store, task_type_of(title, body), difficulty)
+
+    def failures(self) -> list[FailureStats]:
+        """Return unsuccessful attempts by what they failed because of, most frequent first."""
+        return [
+            FailureStats(
+                cause=row["cause"] or "unknown",
+                attempts=row["attempts"],
+                tasks=row["tasks"],
+                seconds=row["seconds"],
+                cost_usd=row["cost_usd"] or None,
+                latest=row["latest"],
+            )
+            for row in self._store.stats.failures_by_cause()
         ]
 
     def memory(self) -> MemoryStats:

@@ -24,6 +24,8 @@ from ralph.formats.sources import BACKUP_EXTENSION, find_sources
 from ralph.formats.task_files import read_tasks
 from ralph.formats.transcripts import READERS
 from ralph.formats.transcripts.named import MAX_START_BYTES, recognize
+from ralph.memory.estimates import estimates_as_learnings, is_own_estimate
+from ralph.memory.import_types import remarks_on_types, unknown_types, with_known_type
 from ralph.store.external import open_copy
 from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
 
@@ -279,7 +281,16 @@ class ImportExport:
         quarantined = 0
         unreadable = list(problems)
         for number, batch in enumerate(_batches(items, unreadable)):
-            incoming = [(self._incoming(memory, stage, form), events) for memory, events in batch]
+            own = [one for one, _ in batch if is_own_estimate(self._store, one)]
+            counts["known"] += len(own)
+            memories = [one for one, _ in batch]
+            unknown = set() if _has_history(form) else unknown_types(self._store, memories)
+            unreadable += remarks_on_types(memories, unknown)
+            incoming = [
+                (self._incoming(with_known_type(memory, unknown), stage, form), events)
+                for memory, events in batch
+                if memory not in own
+            ]
             if (
                 number == 0
                 and not self._has_backup
@@ -310,8 +321,7 @@ class ImportExport:
 
     def _incoming(self, memory: Memory, stage: bool, form: str) -> Memory:
         """Return a memory as it is stored: active when a person imports it, quarantined when an agent does."""
-        has_history = form == STORE or (form in FORMATS and FORMATS[form].has_history)
-        if not has_history and memory.verified_at is None:
+        if not _has_history(form) and memory.verified_at is None:
             # Somebody vouches for it today, however old it is: it must not decay before it was ever used here.
             memory = replace(memory, verified_at=now())
         if self._actor.is_agent:
@@ -327,7 +337,9 @@ class ImportExport:
     def export(self, form: str, filter: MemoryFilter) -> ExportResult:
         """Export the memories that match a filter, oldest first."""
         format = _writable_format(form)
-        found = self._memory.list(filter, oldest=True)
+        found = list(self._memory.list(replace(filter, with_figures=True), oldest=True))
+        if format.has_estimates and MemoryState.ACTIVE in filter.states and not filter.tags:
+            found += [one for one in estimates_as_learnings(self._store) if _is_asked_for(one, filter)]
         exported = [one for one in found if format.can_express(one)]
         items = self.with_history(exported) if format.has_history else exported
         written = format.write(items, project=self._store.project_name, at=now())
@@ -335,7 +347,8 @@ class ImportExport:
             files: Iterable[tuple[str, Iterable[str]]] = ((name, [text]) for name, text in written)
         else:
             files = [("", [written] if isinstance(written, str) else written)]
-        return ExportResult(files=files, count=len(exported), left_out=len(found) - len(exported))
+        left_out = sum(not format.can_express(one) for one in found if one.kind != "estimate")
+        return ExportResult(files=files, count=len(exported), left_out=left_out)
 
     def bundle(self, memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]]) -> Iterator[str]:
         """Yield the lines of a bundle of memories with their history."""
@@ -360,6 +373,21 @@ class ImportExport:
                     write_atomically(path, text.encode("utf-8", "replace"))
         except OSError as error:
             raise RalphError(f"{to} cannot be written: {error.strerror}.", code="file-unusable") from error
+
+
+def _has_history(form: str) -> bool:
+    """Return whether memories come from a store or a format that keeps everything as it was."""
+    return form == STORE or (form in FORMATS and FORMATS[form].has_history)
+
+
+def _is_asked_for(estimate: Memory, filter: MemoryFilter) -> bool:
+    """Return whether an estimate of this project matches a filter."""
+    return (
+        (not filter.kinds or estimate.kind in filter.kinds)
+        and filter.task_type in (None, estimate.task_type)
+        and estimate.confidence >= filter.min_confidence
+        and filter.after <= estimate.created_at <= (filter.before or "9999")
+    )
 
 
 def save_with_backup(format: FileFormat, path: Path, text: str) -> None:

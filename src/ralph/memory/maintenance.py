@@ -10,6 +10,7 @@ import time
 from ralph.core.errors import ConfirmationRequiredError, RalphError
 from ralph.core.records import Memory, MemoryState, now, record, replace, timestamp
 from ralph.memory.lifecycle.confidence import (
+    ALWAYS_REMOVABLE,
     LEARNING_EXPIRY_DAYS,
     cleanup_candidates,
     is_expired,
@@ -70,7 +71,8 @@ class MemoryMaintenance:
         )
         if dry_run or not candidates:
             return Removal(removed=tuple(candidates), present=len(present))
-        check_removal(len(candidates), len(present), yes)
+        # A memory that was never used is not bad for that: of a small store, too, only a fifth goes unasked.
+        check_removal(len(candidates), len(present), yes, always_removable=0 if unused else ALWAYS_REMOVABLE)
         return self._prune(candidates, len(present), "pruned", "cleanup", "before cleanup")
 
     def clear(self, *, yes: bool = False) -> Removal:

@@ -274,14 +274,6 @@ class MemoryQueries:
         context = next_context(self._store, task_id)
         return replace(context, session=session, title=f"{context.title} {query}".strip())
 
-    def estimate(self, task_type: str, complexity: str | None = None) -> Memory | None:
-        """Return the most trusted estimate for tasks of a type and, if given, a complexity."""
-        from ralph.memory.lifecycle.learnings import structured_content
-
-        found = self._memories.find(MemoryFilter(kinds=("estimate",), task_type=task_type))
-        matching = [one for one in found if not complexity or structured_content(one).get("complexity") == complexity]
-        return max(matching, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)
-
     # --- counts ------------------------------------------------------------------------
 
     def stats(self) -> MemorySummary:

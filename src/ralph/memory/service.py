@@ -95,7 +95,7 @@ class MemoryService(MemoryQueries):
                 content=text,
                 tags=clean_tags(tags) or (tags_from_title(heading) if kind == "knowledge" else ()),
                 files=clean_files(files) or find_paths(text),
-                feature=feature,
+                feature=feature or self._feature_in_progress(),
                 source=MemorySource.EXPLICIT,
                 confidence=INITIAL_CONFIDENCE[MemorySource.EXPLICIT] if confidence is None else confidence,
                 created_at=at,
@@ -109,6 +109,13 @@ class MemoryService(MemoryQueries):
         if added.what == "refused":
             raise DeletedByPersonError(added.memory.id)
         return added
+
+    def _feature_in_progress(self) -> str | None:
+        """Return the name of the feature that an agent of the loop works on, if any."""
+        if not self._actor.is_agent or not self._actor.task_id:
+            return None
+        task = self._store.tasks.get_many([self._actor.task_id]).get(self._actor.task_id)
+        return self._store.features.get(task.feature_id).name if task and task.feature_id else None
 
     def learn(self, memories: Sequence[Memory], why: str) -> list[AddResult]:
         """Add memories that an agent stated; return what became of each."""

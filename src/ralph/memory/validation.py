@@ -9,7 +9,7 @@ from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from ralph.core.memory_types import MEMORY_KINDS, MEMORY_TYPES
 from ralph.core.records import timestamp
 from ralph.core.text import clean, one_line, sanitize
-from ralph.memory.lifecycle.confidence import needs_confirmation
+from ralph.memory.lifecycle.confidence import ALWAYS_REMOVABLE, needs_confirmation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def check_type(text: str, used: Callable[[], Mapping[str, int]]) -> str:
     )
 
 
-def check_removal(removed: int, total: int, yes: bool) -> None:
+def check_removal(removed: int, total: int, yes: bool, *, always_removable: int = ALWAYS_REMOVABLE) -> None:
     """Raise `ConfirmationRequiredError` when so many memories would go that it may be a mistake."""
-    if needs_confirmation(removed, total) and not yes:
+    if needs_confirmation(removed, total, always_removable=always_removable) and not yes:
         raise ConfirmationRequiredError(
             f"take {removed:,} of {total:,} memories out of use, more than a fifth", can_look=True
         )

@@ -13,6 +13,7 @@ from ralph.core.records import (
     AttemptOutcome,
     Difficulty,
     ErrorType,
+    FailureCause,
     Task,
     TaskMetrics,
     TaskStatus,
@@ -265,13 +266,14 @@ class AttemptStore:
             closed = as_interrupted(row_to_attempt(row), WORKER_VANISHED)
             self._scope.update_where(
                 "attempts",
-                "outcome = :outcome, reason = :reason, error_type = NULL, ended_at = :ended_at",
+                "outcome = :outcome, reason = :reason, error_type = NULL, cause = :cause, ended_at = :ended_at",
                 # Its worker may be settling it at this moment.
                 "run_id = :run AND iteration = :iteration AND outcome IS NULL",
                 run=closed.run_id,
                 iteration=closed.iteration,
                 outcome=AttemptOutcome.INTERRUPTED.value,
                 reason=closed.reason,
+                cause=FailureCause.RALPH.value,
                 ended_at=closed.ended_at,
             )
         return [row_to_attempt(row) for row in rows]
@@ -466,13 +468,19 @@ class AttemptStore:
 def as_interrupted(attempt: Attempt, reason: str) -> Attempt:
     """Return the attempt with the outcome `interrupted`."""
     return replace(
-        attempt, outcome=AttemptOutcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
+        attempt,
+        outcome=AttemptOutcome.INTERRUPTED,
+        reason=reason,
+        error_type=None,
+        cause=FailureCause.RALPH,
+        ended_at=attempt.ended_at or now(),
     )
 
 
 _ATTEMPT: Converters = {
     "outcome": AttemptOutcome,
     "error_type": ErrorType,
+    "cause": FailureCause,
     "difficulty": Difficulty,
     "files": from_json,
     "shown": from_json,

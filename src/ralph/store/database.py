@@ -161,7 +161,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 13
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -200,6 +200,7 @@ _ADDED_LATER = {
     "turns": None,
     "agent_session": "",
     "feedback": "",
+    "cause": None,
     "allow": "[]",
     "written_by": "person",
 }

@@ -68,8 +68,8 @@ class AddResult:
 
     memory: Memory
     what: str
-    """`added`, `learned again`, `revived`, `merged`, `known`, `again` (a repetition within the same import) or
-    `refused` (a person deleted it)."""
+    """`added`, `learned again`, `updated` (the body of a knowledge entry was replaced), `revived`, `merged`, `known`,
+    `again` (a repetition within the same import) or `refused` (a person deleted it)."""
     event: int | None = None
     """Sequence number of the event that records it, if known. None if nothing changed."""
 
@@ -152,8 +152,9 @@ class MemoryStore(MemoryWriter):
                 if known.structured_content or is_same:
                     return AddResult(memory=known, what="known")
             updated = replace(updated, **fields or {})
-            event = self._record(known, updated, "learned again", change)
-            return AddResult(memory=updated, what="learned again", event=event)
+            is_replaced = known.kind == "knowledge" and updated.content != known.content
+            what = "updated" if is_replaced else "learned again"
+            return AddResult(memory=updated, what=what, event=self._record(known, updated, what, change))
 
     def import_memories(
         self, memories: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: ChangeInfo
@@ -253,7 +254,9 @@ class MemoryStore(MemoryWriter):
         """Return whether a person deleted or rejected it, as opposed to a removal by a synced file."""
         if memory.state in LIVE_STATES or memory.state is MemoryState.SUPERSEDED:
             return False
-        events = [event for event in self.history.of(memory.id) if event.what not in ("learned again", "unlinked")]
+        events = [
+            event for event in self.history.of(memory.id) if event.what not in ("learned again", "updated", "unlinked")
+        ]
         return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who == "person"
 
     def insert_unchecked(self, memory: Memory, change: ChangeInfo) -> Memory:

@@ -24,6 +24,10 @@ SMALL_PAGE = 12
 """Number of values up to which a smaller prepared statement is used."""
 
 
+FIGURE = "kind = 'estimate' AND content <> ''"
+"""Condition that matches imported estimates: figures, which are kept like memories but not listed among them."""
+
+
 @record
 class MemoryFilter:
     """Filter for memories. Empty and None match everything."""
@@ -43,6 +47,8 @@ class MemoryFilter:
     """Match only memories whose files have changed."""
     is_validated: bool | None = None
     """Match only memories that passed validation, or only those that did not."""
+    with_figures: bool = False
+    """Whether active estimates match if no kinds are given."""
 
 
 LAST_EVENT = "SELECT seq FROM memory_events WHERE (project_id = :project_id) = TRUE ORDER BY seq DESC LIMIT 1"
@@ -75,7 +81,7 @@ class MemoryReader:
 
     def all(self) -> list[Memory]:
         """Return all active memories, oldest first."""
-        return [row_to_memory(row) for row in self.rows("state = 'active'")]
+        return [row_to_memory(row) for row in self.rows(f"state = 'active' AND NOT ({FIGURE})")]
 
     def find(self, filter: MemoryFilter) -> Iterator[Memory]:
         """Yield matching memories, last inserted first."""
@@ -215,6 +221,8 @@ def filter_conditions(filter: MemoryFilter) -> tuple[str, dict[str, object]]:
         if (value := getattr(filter, name)) is not None:
             condition += f" AND r.{name} = :{name}"
             values[name] = value
+    if not filter.kinds and not filter.with_figures:
+        condition += " AND NOT (r.kind = 'estimate' AND r.content <> '' AND r.state = 'active')"
     if filter.is_stale:
         condition += " AND r.stale <> ''"
     if filter.is_validated is not None:

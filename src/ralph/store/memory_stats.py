@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import MemoryState
-from ralph.store.memory_queries import row_to_memory
+from ralph.store.memory_queries import FIGURE, row_to_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +19,21 @@ class MemoryStatistics:
 
     def count(self, state: MemoryState = MemoryState.ACTIVE) -> int:
         """Return the number of memories in a state."""
+        # Subtracted, because the first count needs nothing but the index on the state.
         rows = self._scope.query(
-            "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = :state", state=state.value
+            f"""
+            SELECT COUNT(*) - (
+                SELECT COUNT(*) FROM memory WHERE project_id = :project_id AND state = :state AND state = 'active'
+                    AND {FIGURE}
+            ) AS n FROM memory WHERE project_id = :project_id AND state = :state
+            """,
+            state=state.value,
         )
         return int(rows[0]["n"])
 
     def counts(self, column: str) -> dict[str, int]:
         """Count memories by `state`, or active memories by `kind`, `task_type` or `source`."""
-        condition = "state = 'active'" if column != "state" else "1 = 1"
+        condition = f"state = 'active' AND NOT ({FIGURE})" if column != "state" else "1 = 1"
         rows = self._scope.query(
             f"""
             SELECT COALESCE({column}, '') AS name, COUNT(*) AS n FROM memory
@@ -49,9 +56,9 @@ class MemoryStatistics:
         """Count active memories by source and tags."""
         # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
         return self._scope.query(
-            """
+            f"""
             SELECT source, tags, COUNT(*) AS n FROM memory
-            WHERE project_id = :project_id AND state = 'active' AND seq > 0 GROUP BY source, tags
+            WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE}) AND seq > 0 GROUP BY source, tags
             """
         )
 
@@ -66,18 +73,18 @@ class MemoryStatistics:
     def averages(self) -> Row:
         """Return totals, averages and the latest change over active memories."""
         return self._scope.query(
-            """
+            f"""
             SELECT COUNT(*) AS total, AVG(confidence) AS confidence, AVG(success_rate) AS success_rate,
                 CAST(COALESCE(SUM(uses), 0) AS BIGINT) AS uses, MAX(updated_at) AS last_updated
-            FROM memory WHERE project_id = :project_id AND state = 'active'
+            FROM memory WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE})
             """
         )[0]
 
     def most_used(self) -> Memory | None:
         """Return the active memory with the most uses, or None if none was used."""
         rows = self._scope.query(
-            """
-            SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND uses > 0
+            f"""
+            SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE}) AND uses > 0
             ORDER BY uses DESC, seq LIMIT 1
             """
         )
@@ -87,10 +94,10 @@ class MemoryStatistics:
         """Return counts, uses, outcomes and average confidence of active memories, by kind."""
         # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
         return self._scope.query(
-            """
+            f"""
             SELECT kind, COUNT(*) AS memories, CAST(SUM(uses) AS BIGINT) AS shown,
                 CAST(SUM(wins) AS BIGINT) AS wins, CAST(SUM(losses) AS BIGINT) AS losses, AVG(confidence) AS confidence
-            FROM memory WHERE project_id = :project_id AND state = 'active' AND seq > 0
+            FROM memory WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE}) AND seq > 0
             GROUP BY kind ORDER BY COUNT(*) DESC, kind
             """
         )
@@ -98,10 +105,10 @@ class MemoryStatistics:
     def by_hour(self) -> list[Row]:
         """Return the number and average confidence of active memories, by hour of creation."""
         return self._scope.query(
-            """
+            f"""
             SELECT hour, COUNT(*) AS memories, AVG(confidence) AS confidence FROM (
                 SELECT SUBSTR(created_at, 1, 13) AS hour, confidence FROM memory
-                WHERE project_id = :project_id AND state = 'active'
+                WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE})
             ) AS one GROUP BY hour ORDER BY hour
             """
         )
@@ -115,7 +122,7 @@ class MemoryStatistics:
         return self._scope.query(
             f"""
             SELECT id, kind, title, wins, losses, confidence FROM memory
-            WHERE project_id = :project_id AND state = 'active' AND {condition}
+            WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE}) AND {condition}
             ORDER BY (wins + 1.0) / (wins + losses + 2.0) {order}, seq LIMIT :limit
             """,
             limit=limit,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from ralph.core.errors import NotFoundError
 from ralph.core.records import ResourceUsage, Run, new_run_id, now
+from ralph.store.memory_queries import one_of
 from ralph.store.rows import to_columns, to_record
 from ralph.store.run_events import RunEventFeed
 from ralph.store.stats import OUTSIDE_AGENT, USAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ralph.store.database import ProjectScope, Row
 
 
@@ -85,6 +88,14 @@ class RunStore:
         if not rows:
             raise NotFoundError("Run", id)
         return _run(rows[0])
+
+    def count_known(self, ids: Sequence[str]) -> int:
+        """Return how many of these are runs of this project."""
+        condition, values = one_of("id", ids)
+        rows = self._scope.query(
+            f"SELECT COUNT(*) AS n FROM runs WHERE project_id = :project_id AND {condition}", **values
+        )
+        return int(rows[0]["n"])
 
     def latest(self, limit: int, before: str = "") -> list[Run]:
         """Return the latest runs, newest first, or those before a run. Finished runs without iterations are skipped."""

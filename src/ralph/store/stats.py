@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ralph.core.errors import NotFoundError
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, Difficulty, ResourceUsage, TaskMetrics
-from ralph.store.rows import to_record
+from ralph.store.rows import from_json, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.core.records import Attempt, Task
+    from ralph.memory.lifecycle.estimates import FinishedTask
     from ralph.memory.lifecycle.lift import Trial
     from ralph.store.database import ProjectScope, Row
 
@@ -23,6 +24,10 @@ SUCCESS_RATE_WINDOW = 100
 """Number of latest attempts from which the usual success rate is computed."""
 SUCCESS_RATE_PRIOR = 4
 """Weight of the prior in the usual success rate, in attempts."""
+MAX_SCANNED_ATTEMPTS = 2_000
+"""Number of latest attempts among which finished tasks are looked for."""
+MAX_FINISHED_TASKS = 50
+"""Number of latest finished tasks that estimates are computed from."""
 USAGE = """
     COUNT(CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 END) AS done, COALESCE(SUM(seconds), 0) AS seconds,
     COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(tokens_in), 0) + COALESCE(SUM(tokens_out), 0) AS tokens
@@ -251,6 +256,57 @@ class StatsStore:
         )
         return to_record(ResourceUsage, rows[0], {})
 
+    def changed_files(self, limit: int) -> tuple[str, ...]:
+        """Return the distinct files that the latest attempts changed, oldest first."""
+        rows = self._scope.query(
+            """
+            SELECT files FROM attempts WHERE project_id = :project_id AND files <> '[]' ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+        )
+        return tuple(dict.fromkeys(path for row in reversed(rows) for path in from_json(row["files"])))
+
+    def finished_tasks(self, task_type: str = "", limit: int = MAX_FINISHED_TASKS) -> list[FinishedTask]:
+        """Return what the latest done tasks took over all their attempts, latest first; all types unless one is given.
+
+        Attempts that were interrupted or excused are left out.
+        """
+        condition = " AND task_kind = :task_type" if task_type else " AND task_kind <> ''"
+        rows = self._scope.query(
+            f"""
+            SELECT finished.seq AS finished_seq, finished.task_kind, a.task_id, a.outcome, a.seconds, a.cost_usd,
+                a.files, a.difficulty, a.run_id, a.ended_at
+            FROM (
+                SELECT task_id, task_kind, MAX(number) AS number, MAX(seq) AS seq FROM (
+                    SELECT seq, task_id, number, task_kind, outcome, handed_to FROM attempts
+                    WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MAX_SCANNED_ATTEMPTS}
+                ) AS latest
+                WHERE outcome = 'done' AND handed_to = '' AND task_id IS NOT NULL{condition}
+                GROUP BY task_id, task_kind ORDER BY MAX(seq) DESC LIMIT :limit
+            ) AS finished JOIN attempts AS a ON a.project_id = :project_id AND a.task_id = finished.task_id
+            WHERE a.number <= finished.number AND a.outcome <> 'interrupted' AND a.excused = 0
+            ORDER BY finished.seq DESC, a.number
+            """,
+            limit=limit,
+            **({"task_type": task_type} if task_type else {}),
+        )
+        tasks: dict[int, list[Row]] = {}
+        for row in rows:
+            tasks.setdefault(row["finished_seq"], []).append(row)
+        return list(map(_finished_task, tasks.values()))
+
+    def failures_by_cause(self) -> list[Row]:
+        """Count unsuccessful attempts by cause, most frequent first."""
+        return self._scope.query(
+            """
+            SELECT COALESCE(cause, '') AS cause, COUNT(*) AS attempts, COUNT(DISTINCT task_id) AS tasks,
+                CAST(SUM(seconds) AS DOUBLE PRECISION) AS seconds, CAST(SUM(cost_usd) AS DOUBLE PRECISION) AS cost_usd,
+                MAX(started_at) AS latest
+            FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL AND outcome <> 'done'
+            GROUP BY COALESCE(cause, '') ORDER BY COUNT(*) DESC, COALESCE(cause, '')
+            """
+        )
+
 
 def add_up(rows: Sequence[Row]) -> Row:
     """Add up rows grouped by outcome and handover: attempts, done, failed, seconds, cost and tokens.
@@ -261,6 +317,22 @@ def add_up(rows: Sequence[Row]) -> Row:
     failed = (row["attempts"] for row in rows if row["outcome"] in FAILED_OUTCOMES)
     sums = {name: sum((row[name] for row in rows), start=zero) for name, zero in _ZEROS.items()}
     return {**sums, "done": sum(done), "failed": sum(failed)}
+
+
+def _finished_task(rows: Sequence[Row]) -> FinishedTask:
+    from ralph.memory.lifecycle.estimates import FinishedTask
+
+    return FinishedTask(
+        task_type=rows[0]["task_kind"],
+        attempts=len(rows),
+        done=sum(row["outcome"] == "done" for row in rows),
+        seconds=sum(row["seconds"] for row in rows),
+        cost_usd=sum(row["cost_usd"] for row in rows),
+        files=len({path for row in rows for path in from_json(row["files"])}),
+        difficulty=next((row["difficulty"] for row in reversed(rows) if row["difficulty"]), ""),
+        runs=tuple(dict.fromkeys(row["run_id"] for row in rows)),
+        ended_at=rows[-1]["ended_at"],
+    )
 
 
 def _metrics(row: Row) -> TaskMetrics:

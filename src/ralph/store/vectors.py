@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _TITLES = {"memory": "m.title", "episode": "''"}
 _TABLES = {"memory": "memory", "episode": "episodes"}
-_CONDITIONS = {"memory": " AND m.state = 'active'", "episode": ""}
+_CONDITIONS = {"memory": " AND m.state = 'active' AND NOT (m.kind = 'estimate' AND m.content <> '')", "episode": ""}
 """SQL conditions for rows of table `m` that need a vector."""
 
 

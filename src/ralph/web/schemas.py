@@ -81,7 +81,7 @@ class AddedMemory(msgspec.Struct):
     """Result of adding a memory."""
 
     what: str
-    """`added`, or what happened to an equivalent memory: `learned again`, `revived`, `known`."""
+    """`added`, or what happened to an equivalent memory: `learned again`, `updated`, `revived`, `known`."""
     memory: PublicMemory
     event: int | None
     """Number of the change in its history, for `only` of undo; null if nothing changed."""

@@ -132,8 +132,19 @@ def test_conventions_with_examples_are_picked_by_the_files_at_hand() -> None:
 # --- hats ----------------------------------------------------------------------
 
 
+def test_a_memory_that_was_never_used_is_not_recent() -> None:
+    # The document's example: 0.2 × 0.8 + 0.25 is 0.41, however new the memory is.
+    memory = noted("m", confidence=0.8, hat="critic")
+
+    (found,) = RANKERS["hats"].rank([memory], RecallContext(title="x", hat="critic", at=AT))
+
+    assert found.score == pytest.approx(0.41)
+
+
 def test_a_hat_score_is_made_of_five_parts() -> None:
-    memory = noted("m", confidence=0.5, hat="critic", files=("src/*.py",), tags=("parsers", "tabs", "x"), days=10)
+    memory = noted(
+        "m", 20, confidence=0.5, hat="critic", files=("src/*.py",), tags=("parsers", "tabs", "x"), used_at=ago(10)
+    )
 
     found = RANKERS["hats"].rank(
         [memory], RecallContext(title="Fix parser tabs", files=("src/a.py",), hat="critic", session="s", at=AT)
@@ -166,7 +177,7 @@ def test_related_hats_count_a_little(theirs: str | None, ours: str | None, share
 
 
 def test_the_doubtful_the_far_off_and_the_sessions_own_are_left_out() -> None:
-    good = noted("good", confidence=0.5, tags=("parser",))
+    good = noted("good", confidence=0.6, tags=("parser",))
     doubtful = noted("doubtful", confidence=0.3, tags=("parser",))
     far_off = noted("far off", confidence=0.7)
     own = noted("own", confidence=0.9, tags=("parser",), origin_session="s1")
@@ -175,13 +186,13 @@ def test_the_doubtful_the_far_off_and_the_sessions_own_are_left_out() -> None:
 
 
 def test_memories_without_a_session_are_seen_by_those_without_one() -> None:
-    assert ranked("hats", noted("m", tags=("parser",)), title="parser") == [("m", 0.35)]
+    assert ranked("hats", noted("m", tags=("parser",), used_at=AT), title="parser") == [("m", 0.35)]
 
 
 def test_at_most_eight_of_the_fifty_surest_are_given() -> None:
-    sure = [noted(f"sure {n}", confidence=0.9) for n in range(50)]
+    sure = [noted(f"sure {n}", confidence=0.9, used_at=AT) for n in range(50)]
     unsure = noted("unsure", confidence=0.6, tags=("parser",), hat="creator")
-    few = [noted(f"few {n}", tags=("parser",)) for n in range(20)]
+    few = [noted(f"few {n}", tags=("parser",), used_at=AT) for n in range(20)]
 
     assert ranked("hats", unsure, *sure, title="parser", hat="creator") == [(f"sure {n}", 0.28) for n in range(8)]
     assert len(ranked("hats", *few, title="parser")) == 8

@@ -170,6 +170,7 @@ def test_what_loops_taught_is_shown_by_task_type_error_and_files(project: Projec
     assert "- Avoid: Module not found - verify dependencies" in text
     assert "Tests beside the source" in text
     assert "Sketch the design" not in text
+    assert "- Tasks like this took 3 attempts, 2 min (imported, 1 loop)" in text
 
 
 def test_path_words_count_outside_of_a_run_too(project: Project) -> None:

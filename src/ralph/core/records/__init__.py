@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ralph.core.records.tasks import *  # noqa: F403
 else:
     _NAMES = {
-        "attempts": "Attempt AttemptOutcome ErrorType FAILED_OUTCOMES FailureReport LIMIT_CATEGORIES ResourceUsage Run"
-        " RunEvent",
+        "attempts": "Attempt AttemptOutcome ErrorType FAILED_OUTCOMES FailureCause FailureReport LIMIT_CATEGORIES"
+        " ResourceUsage Run RunEvent",
         "base": "EPISODE_PREFIX new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace"
         " timestamp",
         "episodes": "Episode EpisodeKind RecalledEpisode Speaker Turn",

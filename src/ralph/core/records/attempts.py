@@ -28,9 +28,24 @@ class AttemptOutcome(StrEnum):
 
 FAILED_OUTCOMES = (AttemptOutcome.FAILED, AttemptOutcome.RETRIED, AttemptOutcome.BLOCKED, AttemptOutcome.ERROR)
 
+"""Outcomes that count as a failure of the attempt."""
 LIMIT_CATEGORIES = ("memory_limit", "process_limit")
 """Categories of failures by a limit of this machine, which say nothing about the work."""
-"""Outcomes that count as a failure of the attempt."""
+
+
+class FailureCause(StrEnum):
+    """What an unsuccessful attempt failed because of. Only failures of the project can teach something about it."""
+
+    PROJECT = "project"
+    """Its code, tests or tools: gates, reviews, and what the agent reports."""
+    AGENT = "agent"
+    """A refusal, no sigil, a flood of output, a session that ran out of time or turns."""
+    SERVICE = "service"
+    """The model: login, limits, outage, no answer."""
+    PERSON = "person"
+    """An interrupt, or work that waits for a person."""
+    RALPH = "ralph"
+    """Ralph itself or this machine: a lost claim, a limit, a conflict between parallel tasks."""
 
 
 class ErrorType(StrEnum):
@@ -109,6 +124,8 @@ class Attempt:
     """Number of quality gates that passed."""
     checks_failed: int = 0
     """Number of individual checks that the failing gate reported, if known."""
+    cause: FailureCause | None = None
+    """What it failed because of. None if it was done, or is running."""
     excused: bool = False
     """True if the attempt failed only because the model's service did. It counts against nothing."""
     turns: int | None = None

@@ -53,6 +53,8 @@ class PromptContext:
     handovers: tuple[Attempt, ...] = ()
     """Attempts by earlier hats at this task, newest first."""
     recent_outcomes: tuple[AttemptOutcome, ...] = ()
+    estimate: str = ""
+    """What tasks like this took so far."""
     left_out: tuple[OmittedItem, ...] = ()
 
 

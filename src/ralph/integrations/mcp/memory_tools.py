@@ -42,6 +42,7 @@ def remember(project: Project, arguments: Arguments) -> ToolResult:
     summary = {
         "added": f"Remembered as {memory.id}",
         "revived": f"Restored {memory.id}",
+        "updated": f"Updated {memory.id}, whose text was replaced",
     }.get(result.what, f"Already known as {memory.id}, learned {memory.support} times")
     note = " The next command will write it to the memory files." if project.files.is_unwritten else ""
     return f"{summary}: {escape_untrusted(memory.title)}.{note}", {**_brief(memory), "what": result.what}

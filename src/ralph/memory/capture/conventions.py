@@ -1,4 +1,8 @@
-"""Conventions of a project that the files of a loop show: where tests and sources are, and how they are named."""
+"""Conventions of a project that the files of a loop show: where tests and sources are, and how they are named.
+
+A convention needs several witnesses and no exception among the files. What any reader sees at once, such as the
+language of a project or a source directory at its top, is not kept.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,17 @@ from ralph.core.text import sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     K = TypeVar("K", bound=Hashable)
 
 TESTS_CONFIDENCE, MODULES_CONFIDENCE, LAYOUT_CONFIDENCE = 0.7, 0.8, 0.6
 """Confidence of conventions about tests, modules and source layout."""
-MIN_FILES = 2
+MIN_FILES = 3
 """Minimum number of files that must show a convention."""
 MAX_EXAMPLES = 5
 """Maximum number of example files kept with a convention."""
-MAX_ROOTS = 3
-"""Maximum number of source directories reported."""
 MAX_PATH_LENGTH = 300
 """Length above which a path is ignored, in characters."""
 
@@ -36,10 +38,9 @@ _MODULES = {
     ".js": "JavaScript",
     ".jsx": "JavaScript",
 }
-_PACKAGES = {
-    "__init__.py": "Python packages have an __init__.py",
-    "mod.rs": "Rust submodules are directories with a mod.rs",
-}
+_MODULE_SYSTEMS = {".mjs": ".js", ".cjs": ".js"}
+"""Extensions that were chosen over another one of the same language."""
+_RUST_MODULE = "mod.rs"
 # Prefixes and suffixes of test file names.
 _TEST_NAMES = {
     ".py": (("test_", ""), ("", "_test")),
@@ -49,7 +50,7 @@ _TEST_NAMES = {
     ".kt": (("", "Test"), ("", "Tests")),
 }
 _SCRIPT_TEST_NAMES = (("", ".test"), ("", ".spec"))
-_TEST_DIRECTORIES = ("tests", "test", "__tests__", "spec", "specs")
+_TEST_DIRECTORIES = ("tests", "test", "__tests__", "spec", "specs", "e2e", "cypress", "playwright")
 _JVM_SOURCES = (["src", "main", "java"], ["src", "main", "kotlin"])
 _JVM_TESTS = (["src", "test", "java"], ["src", "test", "kotlin"])
 _GROUPS = ("packages", "crates", "apps", "libs", "modules", "services")
@@ -58,36 +59,58 @@ _IGNORED_DIRECTORIES = ("node_modules", "vendor", "third_party", ".venv", "venv"
 
 @record
 class Convention:
-    """A convention that several files follow."""
+    """A convention that several files follow, and none breaks."""
 
     pattern: str
     examples: tuple[str, ...]
     glob: str
     confidence: float
+    witnesses: int
+    """Number of files that follow it."""
 
 
 def find_conventions(files: Sequence[str]) -> Iterator[Convention]:
-    """Yield how tests, modules and source directories are laid out, as far as the files show it."""
+    """Yield how tests, modules and source directories are laid out, as far as the files show it without exception."""
     tests = {path: test_pattern for path in files if (test_pattern := _test_pattern(path))}
     sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _is_in_tests(path)]
     yield from _test_conventions(tests, sources)
-    for extension, group in _grouped(sources, _extension).items():
-        yield from _convention(
-            f"Modules are {_MODULES[extension]} ({extension})", group, MODULES_CONFIDENCE, f"*{extension}"
-        )
-    for name, pattern in _PACKAGES.items():
-        yield from _convention(
-            pattern, [path for path in sources if _name(path) == name], MODULES_CONFIDENCE, f"*/{name}"
-        )
-    for root, group in _source_roots(sources):
-        yield from _convention(f"Source is in {root}/", group, LAYOUT_CONFIDENCE, f"{root}/*")
+    by_extension = _grouped(sources, _extension)
+    for extension, other in _MODULE_SYSTEMS.items():
+        if other not in by_extension:
+            pattern = f"Modules are {_MODULES[extension]} ({extension})"
+            yield from _convention(pattern, by_extension.get(extension, []), MODULES_CONFIDENCE, f"*{extension}")
+    yield from _rust_submodules(by_extension.get(".rs", []))
+    yield from _layout(sources)
 
 
-def _convention(
-    pattern: str, examples: list[str], confidence: float, glob: str, least: int = MIN_FILES
-) -> Iterator[Convention]:
-    if len(examples) >= least:
-        yield Convention(pattern=pattern, examples=tuple(examples[:MAX_EXAMPLES]), glob=glob, confidence=confidence)
+def _convention(pattern: str, examples: Sequence[str], confidence: float, glob: str) -> Iterator[Convention]:
+    if len(examples) >= MIN_FILES:
+        yield Convention(
+            pattern=pattern,
+            examples=tuple(examples[:MAX_EXAMPLES]),
+            glob=glob,
+            confidence=confidence,
+            witnesses=len(examples),
+        )
+
+
+def _rust_submodules(sources: Sequence[str]) -> Iterator[Convention]:
+    """Yield that submodules are directories with a mod.rs, unless one is a file beside its directory."""
+    directories = {"/".join(_directories(path)) for path in sources}
+    if not any(path.removesuffix(".rs") in directories for path in sources):
+        modules = [path for path in sources if _name(path) == _RUST_MODULE]
+        pattern = "Rust submodules are directories with a mod.rs"
+        yield from _convention(pattern, modules, MODULES_CONFIDENCE, f"*/{_RUST_MODULE}")
+
+
+def _layout(sources: Sequence[str]) -> Iterator[Convention]:
+    """Yield where the source of each language is, if all of it is there and the place is not obvious."""
+    for group in _grouped([path for path in sources if _directories(path)], _extension).values():
+        roots = _grouped(group, _source_root)
+        if len(roots) == 1:
+            (root,) = roots
+            if "/" in root and root.split("/") not in _JVM_SOURCES:
+                yield from _convention(f"Source is in {root}/", group, LAYOUT_CONFIDENCE, f"{root}/*")
 
 
 def own_files(paths: Iterable[str]) -> list[str]:
@@ -137,23 +160,21 @@ def _test_pattern(path: str) -> str:
 
 
 def _test_conventions(tests: Mapping[str, str], sources: list[str]) -> Iterator[Convention]:
-    """Yield where the tests of each language are and how they are named, if at least half of them agree."""
-    has_top_level_sources = any(not _directories(path) for path in sources)
+    """Yield where the tests of each language are and how they are named, if all of them agree."""
+    stems = {path.removesuffix(_extension(path)) for path in sources}
     for paths in _grouped(tests, _extension).values():
-        places = _grouped(paths, lambda path: (*_test_location(path, has_top_level_sources), tests[path]))
-        for (where, glob, pattern), group in places.items():
-            if 2 * len(group) >= len(paths):
-                yield from _convention(
-                    f"Tests are {where} {pattern}",
-                    group,
-                    TESTS_CONFIDENCE,
-                    (glob + pattern).replace("**", "*"),
-                    least=1,
-                )
+        places = _grouped(paths, lambda path: (*_test_location(path, tests[path], stems), tests[path]))
+        # A test whose source is not among the files says nothing about where it is.
+        known = {place: group for place, group in places.items() if place[0]}
+        if len(known) == 1 and len({pattern for *_, pattern in places}) == 1:
+            ((where, glob, pattern), group) = next(iter(known.items()))
+            yield from _convention(
+                f"Tests are {where} {pattern}", group, TESTS_CONFIDENCE, (glob + pattern).replace("**", "*")
+            )
 
 
-def _test_location(path: str, has_top_level_sources: bool) -> tuple[str, str]:
-    """Return the location of a test, as a phrase and as the start of a glob."""
+def _test_location(path: str, pattern: str, source_stems: Collection[str]) -> tuple[str, str]:
+    """Return the location of a test, as a phrase and as the start of a glob; empty if it is not known."""
     parts = _directories(path)
     for depth, part in enumerate(parts):
         if part in _TEST_DIRECTORIES:
@@ -161,20 +182,13 @@ def _test_location(path: str, has_top_level_sources: bool) -> tuple[str, str]:
                 root = "/".join(parts[depth - 1 : depth + 2])
                 return f"in {root}/ as", f"*{root}/*"
             return (f"in {part}/ as", f"{part}/*") if depth == 0 else (f"in {part}/ directories as", f"*/{part}/*")
-    return ("next to the source as" if parts or has_top_level_sources else "named"), "*"
-
-
-def _source_roots(paths: list[str]) -> list[tuple[str, list[str]]]:
-    """Return the directories that contain most of the source."""
-    groups = _grouped(paths, _source_root)
-    groups.pop("", None)
-    return sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_ROOTS]
+    prefix, suffix = pattern.removesuffix(_extension(path)).split("*", 1)
+    stem = _name(path).removesuffix(_extension(path)).removeprefix(prefix).removesuffix(suffix)
+    return ("next to the source as", "*") if "/".join([*parts, stem]) in source_stems else ("", "")
 
 
 def _source_root(path: str) -> str:
     parts = _directories(path)
-    if not parts or not parts[0]:
-        return ""
     if parts[:3] in _JVM_SOURCES:
         return "/".join(parts[:3])
     if parts[0] in _GROUPS and len(parts) > 2:

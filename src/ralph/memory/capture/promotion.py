@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.core.records import FAILED_OUTCOMES, LIMIT_CATEGORIES, AttemptOutcome, MemorySource, MemoryState, now, record
+from ralph.core.records import AttemptOutcome, FailureCause, MemorySource, MemoryState, now, record
 from ralph.memory.capture.extract import extract_learnings, is_known_strategy
-from ralph.memory.capture.statements import NO_REASON
 from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 from ralph.memory.lifecycle.staging import needs_more_data, rejection_reason
 from ralph.memory.lifecycle.task_type import task_type_of
@@ -12,11 +11,14 @@ from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ralph.core.records import Attempt, FailureReport, Memory
+    from ralph.core.records import Attempt, Memory, Task
     from ralph.store import Store
     from ralph.store.memories import ChangeInfo
+
+MAX_FILE_ATTEMPTS = 1_000
+"""Number of the latest attempts whose files show the conventions of a project."""
 
 
 @record
@@ -29,61 +31,69 @@ class LearningCounts:
     validated: int = 0
     rejected: int = 0
     waiting: int = 0
-    """Estimates that need more data before they are validated."""
+    """Learnings that need more evidence before they are validated."""
     promoted: int = 0
 
 
 def run_histories(store: Store, run_id: str) -> list[LoopHistory]:
-    """Return the history of a run, one for each type of task it worked on."""
+    """Return the history of a run, one for each type of task it worked on; the first one has the files."""
     run = store.runs.get(run_id)
-    groups: dict[str, tuple[list[str], list[LoopIteration]]] = {}
-    for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
-        if attempt.task_id is None or attempt.outcome is AttemptOutcome.INTERRUPTED or attempt.handed_to:
-            continue
-        task = store.tasks.get(attempt.task_id)
-        objective = f"{task.title}\n{task.body}"
-        kind = task_type_of(task.title, task.body)
-        objectives, iterations = groups.setdefault(kind, ([], []))
-        iterations.append(_iteration(store, attempt))
-        if objective not in objectives:
-            objectives.append(objective)
+    groups: dict[str, tuple[str, list[LoopIteration]]] = {}
+    tasks: dict[str, Task] = {}
+    for attempts in _passes(store.attempts.recent(run_id, max(run.iterations, 1))):
+        task_id = attempts[-1].task_id or ""
+        task = tasks[task_id] = tasks.get(task_id) or store.tasks.get(task_id)
+        _, iterations = groups.setdefault(
+            task_type_of(task.title, task.body), (f"{task.title}\n{task.body}", list[LoopIteration]())
+        )
+        iterations.append(_iteration(store, attempts))
+    files = store.stats.changed_files(MAX_FILE_ATTEMPTS) if groups else ()
     return [
         LoopHistory(
             loop_id=run_id,
-            objective=objectives[0],
+            objective=objective,
             task_type=kind,
-            tasks=len(objectives),
+            is_own=True,
+            files=() if number else files,
             iterations=tuple(iterations),
             is_complete=run.ended_at is not None,
         )
-        for kind, (objectives, iterations) in groups.items()
+        for number, (kind, (objective, iterations)) in enumerate(groups.items())
     ]
 
 
-def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
-    failed = attempt.outcome in FAILED_OUTCOMES
-    report = store.failures.of_attempt(attempt) if failed else None
-    learned = store.memories.listing.learned_in_attempt(attempt.run_id, attempt.task_id or "", attempt.number or 0)
-    return LoopIteration(
-        number=attempt.iteration,
-        succeeded=attempt.outcome is AttemptOutcome.DONE,
-        failed=failed,
-        seconds=attempt.seconds,
-        # What an attempt stated is a memory already; only its strategies are extracted here.
-        learnings=tuple(
-            filter(is_known_strategy, [*(memory.content for memory in learned), *attempt.notes.splitlines()])
-        ),
-        files=attempt.files,
-        error=_error(attempt, report) if failed else "",
+def _passes(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Yield the attempts of each pass at a task: those of the hats that handed over, up to the one that ended it."""
+    open_passes: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.task_id is None or attempt.outcome in (None, AttemptOutcome.INTERRUPTED):
+            continue
+        open_passes.setdefault(attempt.task_id, []).append(attempt)
+        if not (attempt.outcome is AttemptOutcome.DONE and attempt.handed_to):
+            yield open_passes.pop(attempt.task_id)
+
+
+def _iteration(store: Store, attempts: Sequence[Attempt]) -> LoopIteration:
+    last = attempts[-1]
+    failed = last.cause is FailureCause.PROJECT
+    report = store.failures.of_attempt(last) if failed else None
+    learned = (
+        memory.content
+        for one in attempts
+        for memory in store.memories.listing.learned_in_attempt(one.run_id, one.task_id or "", one.number or 0)
     )
-
-
-def _error(attempt: Attempt, report: FailureReport | None) -> str:
-    """Return the error of a failed attempt, or an empty string if it gave no reason to learn from."""
-    if report and report.category in LIMIT_CATEGORIES:
-        return ""
-    error = (report.trace or report.why) if report else attempt.reason
-    return "" if error == NO_REASON else error
+    notes = (line for one in attempts for line in one.notes.splitlines())
+    return LoopIteration(
+        number=last.iteration,
+        succeeded=last.outcome is AttemptOutcome.DONE,
+        failed=failed,
+        task=last.task_id or "",
+        seconds=sum(one.seconds for one in attempts),
+        # What an attempt stated is a memory already; only its strategies are extracted here.
+        learnings=tuple(filter(is_known_strategy, [*learned, *notes])),
+        files=tuple(dict.fromkeys(path for one in attempts for path in one.files)),
+        error=((report.trace or report.why) if report else last.reason) if failed else "",
+    )
 
 
 def stage_learnings(store: Store, histories: Iterable[LoopHistory], change: ChangeInfo) -> LearningCounts:
@@ -107,10 +117,9 @@ def validate_learnings(store: Store, change: ChangeInfo, *, only_extracted: bool
         for memory in staged_learnings(store):
             if memory.validated_at or (only_extracted and memory.source is not MemorySource.AUTOMATIC):
                 continue
-            reason = rejection_reason(memory)
-            if reason and needs_more_data(memory):
+            if needs_more_data(memory):
                 waiting += 1
-            elif reason:
+            elif reason := rejection_reason(memory):
                 rejected += 1
                 store.memories.update(
                     memory.id, "rejected", change, state=MemoryState.REJECTED, state_reason=reason, updated_at=at

@@ -10,9 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Sigils
 
-NO_REASON = "the agent gave no reason"
-"""Recorded as the reason of a failure that the agent did not explain."""
-
 
 def stated(sigils: Sigils, at: str) -> list[Memory]:
     """Return the memories stated in sigils, without an origin."""

@@ -133,7 +133,24 @@ def _raised_confidence(known: Memory, new: Memory, at: str) -> float:
     if known.kind == "estimate":
         # The confidence of an estimate reflects the number of iterations behind it, so both loops count.
         return max(raised, min(MAX_ESTIMATE_CONFIDENCE, round(known.confidence + new.confidence, 6)))
+    if known.kind in ("strategy", "antipattern"):
+        return _confidence_by_evidence(known, new, at)
     return raised
+
+
+def _confidence_by_evidence(known: Memory, new: Memory, at: str) -> float:
+    """Return the confidence after more evidence, for or against; what outcomes added or took stays as it is."""
+    from ralph.memory.lifecycle.evidence import evidence_confidence
+    from ralph.memory.lifecycle.learnings import merge_content, parse_content
+
+    merged = merge_content(known.kind, known.structured_content or "{}", new.structured_content or "{}", known.support)
+    after = evidence_confidence(known.kind, parse_content(merged) or {})
+    before = evidence_confidence(known.kind, parse_content(known.structured_content) or {})
+    if after is None:
+        return _raised(known, at)
+    if before is None or not known.uses:
+        return after
+    return max(MIN_DECAYED_CONFIDENCE, min(MAX_CONFIDENCE, round(current_confidence(known, at) + after - before, 6)))
 
 
 def _mean_success_rate(known: Memory, new: Memory) -> float | None:
@@ -237,9 +254,12 @@ def is_expired(memory: Memory, at: str) -> bool:
     return days_between(memory.created_at, at) > LEARNING_EXPIRY_DAYS and days_between(latest, at) > OLD_DAYS
 
 
-def needs_confirmation(removed: int, present: int) -> bool:
-    """Return whether a cleanup would remove so much that a person should confirm it."""
-    return removed > ALWAYS_REMOVABLE and removed > MAX_CLEANUP_SHARE * present
+def needs_confirmation(removed: int, present: int, *, always_removable: int = ALWAYS_REMOVABLE) -> bool:
+    """Return whether a cleanup would remove so much that a person should confirm it.
+
+    A few may always go, unless what is removed was not found to be bad.
+    """
+    return removed > always_removable and removed > MAX_CLEANUP_SHARE * present
 
 
 def days_between(earlier: str, later: str) -> float:

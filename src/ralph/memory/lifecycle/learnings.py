@@ -64,7 +64,7 @@ def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, st
     complexity = _text(content, "complexity")
     title = f"Estimate for {task_type or GENERAL_TASK_TYPE} tasks" + (f" ({complexity})" if complexity else "")
     iterations, milliseconds = number_field(content, "totalIterations"), number_field(content, "avgIterationTime")
-    duration = "" if milliseconds is None else _format_duration(milliseconds / 1000)
+    duration = "" if milliseconds is None else format_seconds(milliseconds / 1000)
     parts = []
     if iterations is not None:
         per_iteration = f" of {duration}{'' if iterations == 1 else ' each'}" if duration else ""
@@ -81,17 +81,22 @@ def _format_evidence(content: Content) -> str:
     iterations, occurrences = number_field(content, "iterations"), number_field(content, "occurrences")
     over = "" if iterations is None else f"over {_format_count(iterations, 'iteration')}"
     effective = _format_percent(content, "effectiveness")
-    parts = [" ".join(filter(None, [f"{effective} effective" if effective else "", over]))]
+    tasks = number_field(content, "tasks")
+    within = "" if tasks is None else f"in {_format_count(tasks, 'task')}"
+    parts = [" ".join(filter(None, [f"{effective} effective" if effective else "", over, over and within]))]
     if occurrences is not None:
-        parts.append(f"seen {_format_count(occurrences, 'time')}")
+        parts.append(" ".join(filter(None, [f"seen {_format_count(occurrences, 'time')}", within])))
     if impact := _text(content, "impact"):
         parts.append(f"impact {impact}")
     return _join_clauses(parts)
 
 
 def _format_examples(content: Content) -> str:
+    """Return how many files follow a convention, and some of them."""
     examples = text_list(content, "examples")[:MAX_EXAMPLES]
-    return f"Examples: {', '.join(examples)}" if examples else ""
+    witnesses = number_field(content, "witnesses")
+    counted = f"{_format_count(witnesses, 'file')}, no exception. " if witnesses is not None else ""
+    return f"{counted}Examples: {', '.join(examples)}" if examples else counted.strip()
 
 
 def _join_clauses(parts: list[str]) -> str:
@@ -124,7 +129,8 @@ def _format_percent(content: Content, name: str) -> str:
     return f"{share:.0%}" if share is not None and share <= 1 else ""
 
 
-def _format_duration(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
+    """Return a duration as text, such as "42 s" or "6 min"."""
     if seconds < 10:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     if seconds < 120:
@@ -194,7 +200,19 @@ def _merge_strategies(old: Content, new: Content) -> dict[str, object]:
     return {
         "effectiveness": _weighted_mean(old, new, "effectiveness", before, after),
         "iterations": _sum(before, after),
+        **_merge_support(old, new),
     }
+
+
+def _merge_support(old: Content, new: Content) -> dict[str, object]:
+    """Return the sums of the figures that tell how well a learning is supported, if either of the two has them."""
+    names = [name for name in ("uses", "tasks", "turned") if {name} & (old.keys() | new.keys())]
+    # A learning of an older version has no uses, but those that succeeded.
+    return {name: _sum(_support(old, name), _support(new, name)) for name in names}
+
+
+def _support(content: Content, name: str) -> float | None:
+    return number_field(content, "iterations" if name == "uses" and name not in content else name)
 
 
 def _merge_antipatterns(old: Content, new: Content) -> dict[str, object]:
@@ -202,6 +220,7 @@ def _merge_antipatterns(old: Content, new: Content) -> dict[str, object]:
     return {
         "occurrences": _sum(number_field(old, "occurrences"), number_field(new, "occurrences")),
         "impact": max(impacts, key=IMPACTS.index, default=None),
+        **_merge_support(old, new),
     }
 
 
@@ -218,7 +237,9 @@ def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, obje
 
 def _merge_conventions(old: Content, new: Content) -> dict[str, object]:
     examples = dict.fromkeys(text_list(old, "examples") + text_list(new, "examples"))
-    return {"examples": list(examples)[:MAX_EXAMPLES] or None}
+    counts = [count for one in (old, new) if (count := number_field(one, "witnesses")) is not None]
+    witnesses = max(*counts, len(examples)) if counts else None
+    return {"examples": list(examples)[:MAX_EXAMPLES] or None, "witnesses": _as_int(witnesses)}
 
 
 def _weighted_mean(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:

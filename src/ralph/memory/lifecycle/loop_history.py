@@ -15,7 +15,10 @@ class LoopIteration:
     number: int
     succeeded: bool
     failed: bool
-    """An iteration can be neither: still running, cut off, or completed without progress."""
+    """An iteration can be neither: still running, cut off, completed without progress, or failed for a reason that
+    says nothing about the project."""
+    task: str = ""
+    """Task it worked on, for our own iterations."""
     seconds: float = 0.0
     learnings: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -30,7 +33,9 @@ class LoopHistory:
     objective: str
     task_type: str = ""
     """Task type, if known; otherwise it is derived from the objective."""
-    tasks: int = 1
-    """Number of tasks the iterations were spent on."""
+    is_own: bool = False
+    """Whether it is a run of this project rather than the loop of another program."""
+    files: tuple[str, ...] = ()
+    """Files that show the conventions of this project, for our own runs."""
     iterations: tuple[LoopIteration, ...] = ()
     is_complete: bool = False

@@ -6,6 +6,7 @@ The reasons have the same wording as in the `staging.json` files of other progra
 from __future__ import annotations
 
 from ralph.core.records import MemoryState, replace
+from ralph.memory.lifecycle.evidence import lacks_support
 from ralph.memory.lifecycle.learnings import LEARNING_KINDS, parse_content
 
 TYPE_CHECKING = False
@@ -59,7 +60,9 @@ def _weakness(memory: Memory) -> str:
 
 
 def needs_more_data(memory: Memory) -> bool:
-    """Return whether a learning stays pending: an estimate that only lacks data so far."""
+    """Return whether a learning stays pending: a conclusion from one task, or an estimate that only lacks data."""
+    if lacks_support(memory):
+        return not rejection_reason(replace(memory, confidence=max(memory.confidence, MIN_CONFIDENCE)))
     if memory.kind != "estimate" or memory.support >= DECISIVE_SUPPORT or not 0 <= memory.confidence < MIN_CONFIDENCE:
         return False
     return not rejection_reason(replace(memory, confidence=MIN_CONFIDENCE))
@@ -75,5 +78,5 @@ def staging_status(memory: Memory) -> str:
 def pending_reason(memory: Memory) -> str:
     """Return why a learning is not in use; empty if it is only waiting for validation."""
     if memory.state is MemoryState.STAGED and not memory.validated_at and needs_more_data(memory):
-        return "needs more iterations"
+        return "needs more iterations" if memory.kind == "estimate" else "needs another task that supports it"
     return memory.state_reason

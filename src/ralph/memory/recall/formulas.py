@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 from ralph.core.records import RecalledMemory
 from ralph.core.tokenize import search_terms
-from ralph.memory.capture.extract import classify_error
 from ralph.memory.lifecycle.confidence import current_confidence, days_between
+from ralph.memory.lifecycle.error_category import classify_error
 from ralph.memory.lifecycle.learnings import structured_content
 from ralph.memory.lifecycle.task_type import classify_objective
 
@@ -187,7 +187,7 @@ def rank_by_hats(memories: Sequence[Memory], context: RecallContext) -> list[Rec
             ("hat", _hat_score(memory.hat, context.hat)),
             ("paths", PATH_SCORE if paths_overlap(memory.files, context.files) else 0.0),
             ("tags", TAG_SCORE * sum(1 for tag in set(memory.tags) if any(word in tag.lower() for word in keywords))),
-            ("recency", max(0.0, MAX_RECENCY_SCORE - RECENCY_LOSS_PER_DAY * _days_unused(memory, context.at))),
+            ("recency", _use_recency(memory, context.at)),
         )
         for confidence, memory in candidates[:MAX_CANDIDATES]
     ]
@@ -200,8 +200,11 @@ def _hat_score(theirs: str | None, ours: str | None) -> float:
     return SAME_HAT_SCORE if theirs == ours else RELATED_HAT_SCORE if theirs in RELATED_HATS.get(ours, ()) else 0.0
 
 
-def _days_unused(memory: Memory, at: str) -> float:
-    return max(0.0, days_between(memory.used_at or memory.created_at, at))
+def _use_recency(memory: Memory, at: str) -> float:
+    """Return the score for a recent use; a memory that was never used has none, however new it is."""
+    if not memory.used_at:
+        return 0.0
+    return max(0.0, MAX_RECENCY_SCORE - RECENCY_LOSS_PER_DAY * max(0.0, days_between(memory.used_at, at)))
 
 
 def paths_overlap(refs: Iterable[str], paths: Iterable[str]) -> bool:

@@ -142,6 +142,15 @@ def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tupl
     return tuple(kind for kind in allowed if kind in hat_kinds) or MATCH_NOTHING
 
 
+def _estimate(store: Store, task: Task, metrics: TaskMetrics | None) -> str:
+    """Return what tasks of the same type took so far as text, or an empty string."""
+    from ralph.memory.estimates import estimate_for
+
+    difficulty = metrics.difficulty if metrics else None
+    estimate = estimate_for(store, task_type_of(task.title, task.body), difficulty or "")
+    return estimate.text if estimate else ""
+
+
 def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) -> PromptContext:
     task, attempts = known.task, store.attempts
     is_retry = known.attempt_number > 1
@@ -159,6 +168,7 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) ->
         reports=tuple(reports),
         similar_reports=tuple(find_similar_failures(store, context, SIMILAR_FAILURES, task.id)),
         interruptions=tuple(entry for entry in interrupted if entry.notes),
+        estimate=_estimate(store, task, known.metrics),
         memories=recalled.shown,
         episodes=tuple(past),
         left_out=recalled.left_out,

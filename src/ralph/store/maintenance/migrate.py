@@ -65,6 +65,11 @@ def migrate_rows(database: Database, since: int) -> None:
         from ralph.store.index import rebuild_indexes
 
         rebuild_indexes(database)
+    if 0 < since < 11:
+        from ralph.store.maintenance.causes import classify_past_failures, retire_wrong_learnings
+
+        classify_past_failures(database)
+        retire_wrong_learnings(database)
 
 
 _ADDED_IN_2 = ("state_reason", "success_rate", "support", "validated_at", "fingerprint")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.loop.stats import SHOWN_DECISIONS, SHOWN_RUNS, Decision, MemoryStats, ModelStats, RunStats
+from ralph.loop.stats import SHOWN_DECISIONS, SHOWN_RUNS, Decision, FailureStats, MemoryStats, ModelStats, RunStats
+from ralph.memory.lifecycle.estimates import Estimate
 from ralph.memory.lifecycle.lift import Lift
 from ralph.project import Project
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams
@@ -39,6 +40,18 @@ def show_model_stats(project: Project) -> Listing[ModelStats]:
 def show_decisions(project: Project, query: DecisionsQuery) -> Listing[Decision]:
     """Return the latest model choices with their reasons and outcomes, newest first."""
     return Listing(project.stats.decisions(query.limit))
+
+
+@calls.get("/api/stats/tasks")
+def show_estimates(project: Project) -> Listing[Estimate]:
+    """Return what done tasks took by type of task, as medians: attempts, time and cost."""
+    return Listing(project.stats.estimates())
+
+
+@calls.get("/api/stats/failures")
+def show_failure_stats(project: Project) -> Listing[FailureStats]:
+    """Return unsuccessful attempts by cause: project, agent, service, person or Ralph."""
+    return Listing(project.stats.failures())
 
 
 @calls.get("/api/stats/memory")

@@ -153,6 +153,7 @@ def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
         template="task.html",
         values={
             "seen": view,
+            "estimate": project.stats.estimate(view.task.title, view.task.body, view.metrics.difficulty or ""),
             "task": view.task,
             "parent": parent,
             "looks": {task.id: display_status(task, ready) for task in related},

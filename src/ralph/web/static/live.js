@@ -190,7 +190,7 @@ const HANDLERS = {
     tell(`${MARKS[data.outcome] ?? ""} ${what}${data.reason ? `: ${data.reason}` : ""} (${seconds(data.seconds)})${data.task_status === "pending" && !data.handed_to ? "; will be retried" : ""}`, TONES[data.outcome], worker);
     for (const title of data.parts ?? []) tell(`new part: ${title}`, "note", worker);
   },
-  learned: (data, worker) => tell(`${data.is_new ? "learned" : "confirmed"}: ${data.title} (${data.kind})`, "good", worker),
+  learned: (data, worker) => tell(`${data.is_new ? "learned" : data.is_updated ? "updated" : "confirmed"}: ${data.title} (${data.kind})`, "good", worker),
   heard: (data, worker) => (data.titles ?? []).forEach((title) => tell(`learned elsewhere: ${title}`, "note", worker)),
   recovered: (data) => tell(`${data.task_id} was abandoned by its worker; it can be claimed again`, "warn"),
   merged: (data, worker) => data.commit && tell(`merged: ${counted(data.files?.length ?? 0, "file")}`, "good", worker),

@@ -1,0 +1,139 @@
+"""Categories of errors, and how to recognize an error that recurs."""
+
+from __future__ import annotations
+
+import re
+
+from ralph.core.text import one_line, sanitize
+
+MAX_TEXT_LENGTH = 4000
+"""Number of characters of an error that are examined."""
+MAX_LINE_LENGTH = 160
+"""Length of the line that stands for an error, in characters."""
+
+# Category, pattern and advice; the first match wins. A pattern matches whole words only: `enotfound` must not be found
+# in `FileNotFoundError`, nor a time-out in "runtime output".
+_ERROR_CATEGORIES = tuple(
+    (name, re.compile(pattern, re.IGNORECASE | re.MULTILINE), f"Avoid: {advice}")
+    for name, pattern, advice in (
+        (
+            "merge-conflict",
+            r"\bmerge conflict|^conflict \(|<<<<<<<|\bneeds merge\b",
+            "Merge conflicts - update the branch first",
+        ),
+        (
+            "out-of-memory",
+            r"\bout of memory\b|\boom\b|\b(?:outof)?memoryerror\b|\bheap (?:space|limit|out)\b|\bcannot allocate\b"
+            r"|\bkilled\b.{0,20}\b9\b",
+            "Running out of memory - work on less at once",
+        ),
+        (
+            "missing-module",
+            r"\b(?:cannot find|can't find|no) (?:module|package)\b|\b(?:module|package) ['\"\w./@-]{0,80} ?not found\b"
+            r"|\bmodulenotfound(?:error)?\b|\bimporterror\b|\bunresolved import\b|\bnoclassdeffound(?:error)?\b"
+            r"|\bclassnotfound(?:exception)?\b|\bno required module provides\b",
+            "Missing modules - see that every dependency is installed",
+        ),
+        (
+            "timeout",
+            r"\btimed?[ -]?outs?\b|\b(?:read|write|connect|connection|pool|gateway|socket)?_?timeout(?:error|expired"
+            r"|exception)?\b|\bdeadline exceeded\b|\btook too long\b",
+            "Timeouts - take smaller steps",
+        ),
+        (
+            "permission",
+            r"\bpermission denied\b|\bpermissionerror\b|\b(?:missing|insufficient|no) permissions?\b"
+            r"|\baccess (?:is )?denied\b|\beacces\b|\beperm\b|\boperation not permitted\b",
+            "Missing permissions - look at the rights of files and directories",
+        ),
+        (
+            "network",
+            r"\beconn(?:refused|reset)\b|\benotfound\b|\bconnection (?:refused|reset|error|aborted)\b"
+            r"|\bconnection(?:refused|reset|aborted)?error\b|\bnetwork (?:is unreachable|error)\b"
+            r"|\b(?:could not|cannot|failed to) (?:resolve host|connect)\b|\bname resolution\b|\bbad gateway\b"
+            r"|\bservice unavailable\b",
+            "Network failures - do not depend on an outside service",
+        ),
+        (
+            "null",
+            r"\bundefined\b(?!:| (?:reference|symbol|variable|name))|(?<!/)\bnull(?:pointer\w*|ptr|reference\w*)?\b"
+            r"|\bnone ?type\b|\bnil\b|\bnone\b value\b",
+            "Null or undefined values - check a value before using it",
+        ),
+        (
+            "unknown-name",
+            r"\bundefined (?:reference|symbol|variable|name)\b|\bundefined:|\bis not defined\b|\bnameerror\b"
+            r"|\battributeerror\b|\bcannot find (?:symbol|name)\b|\bunresolved (?:name|reference)\b"
+            r"|\bnot found in this scope\b|\bundeclared\b",
+            "Names that do not exist - look a name up before using it",
+        ),
+        (
+            "syntax",
+            r"\bsyntax ?error\b|\binvalid syntax\b|\b(?:indentation|tab) ?error\b"
+            r"|\bpars(?:e|er|ing)\b.{0,20}\b(?:error|fail)|\bunexpected (?:token|indent|end|eof)\b"
+            r"|\b(?:cannot|could not|failed to|unable to) parse\b",
+            "Syntax errors - let a file be parsed before it is run",
+        ),
+        (
+            "types",
+            r"\btype ?error\b|\bmismatched types\b|\bincompatible types?\b|\bis not assignable\b|\btype mismatch\b"
+            r"|\berror ts\d",
+            "Type errors - run the type checker before the tests",
+        ),
+        (
+            "tests",
+            r"\bassertion(?:error|failederror)?\b|\bassert\w* failed\b|\b\d+ (?:tests? )?fail(?:ed|ures|ing)\b"
+            r"|\btests? fail(?:ed|ing|s|ures?)?\b|^fail(?:ed)?\b"
+            r"|\bexpected .{1,80} (?:but|got|received|to (?:be|equal))\b",
+            "Failing tests - run the tests of the changed part first",
+        ),
+        (
+            "missing-file",
+            r"\bno such file\b|\bfilenotfound(?:error|exception)?\b|\benoent\b|\bfile not found\b|\bcannot open\b",
+            "Missing files - look whether a path exists before using it",
+        ),
+        (
+            "build",
+            r"\bcompil\w+ (?:error|failed)\b|\bbuild failed\b|\bcould not compile\b|\blinker\b|\bld:",
+            "Build errors - build after each change",
+        ),
+    )
+)
+TOOLING_CATEGORIES = ("missing-module", "timeout", "permission", "network", "missing-file", "out-of-memory")
+"""Categories of errors of tools and the environment. All others are about the change that is being made."""
+_ERROR_WORD = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
+
+
+def classify_error(error: str) -> tuple[str, str]:
+    """Return the category of an error and the advice for it; both are empty for an unknown error."""
+    lines = _top_level_lines(error)
+    # The error name is more reliable than the code and the stack frames printed with it.
+    for text in ("\n".join(filter(_ERROR_WORD.search, lines)), "\n".join(lines)):
+        for name, pattern, advice in _ERROR_CATEGORIES:
+            if pattern.search(text):
+                return name, advice
+    return "", ""
+
+
+def error_line(error: str) -> str:
+    """Return the line of an error that says what went wrong."""
+    lines = _top_level_lines(error)
+    return one_line(next(iter([*filter(_ERROR_WORD.search, lines), *lines]), ""), MAX_LINE_LENGTH)
+
+
+def normalized_error(line: str, *, with_names: bool = False) -> str:
+    """Return an error line without line numbers, addresses and paths, to recognize it when it recurs.
+
+    Names in quotes are left out as well, unless they are asked for.
+    """
+    volatile = r"0x[0-9a-f]+|\d+|(?:/[\w.-]+)+"
+    pattern = volatile if with_names else rf"{volatile}|['\"`][^'\"`]{{0,80}}['\"`]"
+    return " ".join(re.sub(pattern, "#", line.lower()).split())
+
+
+def _top_level_lines(error: str) -> list[str]:
+    """Return the unindented lines at the start and end of an error, which excludes quoted code."""
+    half = MAX_TEXT_LENGTH // 2
+    text = sanitize(error if len(error) <= MAX_TEXT_LENGTH else f"{error[:half]}\n{error[-half:]}")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line for line in lines if not line[0].isspace()] or lines
