@@ -161,7 +161,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -201,6 +201,9 @@ _ADDED_LATER = {
     "agent_session": "",
     "allow": "[]",
     "written_by": "person",
+    "pinned_at": None,
+    "rule": "",
+    "rules": "",
 }
 """Columns that are left out of the checksum at their default, so that rows older than them keep their checksums."""
 

@@ -77,6 +77,22 @@ class MemoryReader:
         """Return all active memories, oldest first."""
         return [row_to_memory(row) for row in self.rows("state = 'active'")]
 
+    def with_rules(self, limit: int) -> list[tuple[Memory, str]]:
+        """Return the newest active memories that state a rule or are pinned, each with its rule as JSON."""
+        rows = self.scope.query(
+            """
+            SELECT * FROM memory
+            WHERE project_id = :project_id AND (rule <> '' OR pinned_at IS NOT NULL) AND state = 'active'
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+        )
+        return [(row_to_memory(row), row["rule"]) for row in rows]
+
+    def superseded_by(self, id: str) -> list[Memory]:
+        """Return the memories whose place one takes, newest first."""
+        return [row_to_memory(row) for row in reversed(self.rows("superseded_by = :id", id=id))]
+
     def find(self, filter: MemoryFilter) -> Iterator[Memory]:
         """Yield matching memories, last inserted first."""
         condition, values = filter_conditions(filter)

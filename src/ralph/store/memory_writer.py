@@ -6,6 +6,7 @@ import json
 
 from ralph.core.records import Memory, now, record_fields
 from ralph.memory.lifecycle.knowledge import links_in, title_key
+from ralph.memory.lifecycle.supersession import rule_of_memory
 from ralph.store.memory_queries import MEMORY_COLUMN_NAMES, MemoryReader, row_to_memory
 from ralph.store.rows import to_columns
 
@@ -127,6 +128,7 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
         "trust": UNUSED_TRUST,
         "title_key": title_key(memory.title),
         "fingerprint": mark or fingerprint(memory),
+        "rule": rule_of_memory(memory),
     }
 
 
