@@ -32,6 +32,12 @@ _REPLACED_COLUMNS = ("source", "position", "body", "bytes", "files", "links", "r
 _UNUSED = {"uses": 0, "wins": 0, "losses": 0}
 
 
+PASSAGES_WITH_RULES = """
+    SELECT id, source, position, at, rules FROM episodes WHERE project_id = :project_id AND rules <> ''
+    ORDER BY at DESC, seq DESC LIMIT :limit
+"""
+
+
 @record
 class EpisodeFilter:
     """Which episodes to find; empty fields match all."""
@@ -266,13 +272,7 @@ class EpisodeStore:
 
     def with_rules(self, limit: int) -> list[Row]:
         """Return the newest passages in which a person states rules: id, source, position, time and rules."""
-        return self._scope.query(
-            """
-            SELECT id, source, position, at, rules FROM episodes WHERE project_id = :project_id AND rules <> ''
-            ORDER BY at DESC, seq DESC LIMIT :limit
-            """,
-            limit=limit,
-        )
+        return self._scope.query(PASSAGES_WITH_RULES, limit=limit)
 
     def last_seqs(self, sources: Sequence[str]) -> list[int]:
         """Return the sequence numbers of the last passages of sessions."""

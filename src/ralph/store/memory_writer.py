@@ -6,7 +6,6 @@ import json
 
 from ralph.core.records import Memory, now, record_fields
 from ralph.memory.lifecycle.knowledge import links_in, title_key
-from ralph.memory.lifecycle.supersession import rule_of_memory
 from ralph.store.memory_queries import MEMORY_COLUMN_NAMES, MemoryReader, row_to_memory
 from ralph.store.rows import to_columns
 
@@ -123,6 +122,7 @@ class MemoryWriter(MemoryReader):
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
     from ralph.memory.lifecycle.fingerprint import fingerprint
+    from ralph.memory.lifecycle.supersession import rule_of_memory
 
     return to_columns(memory, MEMORY_COLUMN_NAMES) | {
         "trust": UNUSED_TRUST,

@@ -110,7 +110,7 @@ CHANGE = re.compile(
 )
 """Words that say that something else held before."""
 GENERAL = re.compile(
-    r"\b(?:always|never|must|cannot|every|each|all|any|only|no|not|don't|avoid|from now on|going forward)\b",
+    r"\b(?:always|never|must|cannot|every|each|all|don't|do not|avoid|from now on|going forward)\b",
     re.IGNORECASE,
 )
 """Words by which a convention or a constraint is meant in general."""

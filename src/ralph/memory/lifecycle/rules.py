@@ -61,7 +61,8 @@ def find_rule_of_memory(text: str, *, is_rule_by_kind: bool) -> list[Rule]:
     """
     sentences = list(_sentences(text))
     found = find_rules(text)
-    if not found and is_rule_by_kind and sentences and patterns.GENERAL.search(sentences[0]):
+    is_short = bool(sentences) and len(sentences[0]) <= MAX_RULE_CHARACTERS
+    if not found and is_rule_by_kind and is_short and patterns.GENERAL.search(sentences[0]):
         found = [_to_rule(sentences[0].rstrip(" .!"), text, "", 0)]
     return found if {one.place for one in found} == {0} else []
 
