@@ -98,10 +98,13 @@ CONVENTION = re.compile(
 )
 """Words that say that rules are talked about."""
 VAGUE = re.compile(
-    r"\b(?:conventions?|standards?|guidelines?|practices?|rules?|instructions|habits?|consistency|style)$",
+    r"\b(?:conventions?|standards?|guidelines?|practices?|rules?|instructions|habits?|consistency|style)$"
+    r"|\b(?:specific|new|certain|particular|following|these|some|important|couple|few|our|your)\b.*"
+    r"\b(?:conventions?|standards?|guidelines?|practices?|instructions?|aspects?|things?)\b"
+    r"|^(?:update|remind|tell|inform|give|show) (?:you|us|them)\b",
     re.IGNORECASE,
 )
-"""End of an instruction to follow rules that are not named."""
+"""An instruction to follow rules that it does not name, or the announcement of one."""
 CHANGE = re.compile(
     r"\b(?:no longer|any ?more|instead(?: of)?|rather than|supersed\w*|amend\w*|replac\w*|overrul\w*|revok\w*"
     r"|from (?:now|here|today) on|going forward|(?:updat|chang|revis|switch|revers)\w*|chang\w+ (?:our|my) minds?"
@@ -235,7 +238,7 @@ AFFIX = re.compile(r"\b(?:start|begin|prefix|prepend|end|suffix|append|finish|co
 BEFORE_NAMES = re.compile(r"\s+names?\b", re.IGNORECASE)
 VALUE = re.compile(
     r"(?<![\w'’])[\"'“‘`](?P<quoted>[^\s\"'“”‘’`][^\"'“”‘’`\n]{0,39}?)[,.]?[\"'”’`](?!\w)"
-    r"|(?P<plain>@\w[\w.]*|\b\w*_\w*\b|\b[A-Z]\w*[a-z][A-Z]\w*\b|\b(?:UPPER|lower)\w*\b|--?\w[\w-]+|\b\d+(?:\.\d+)?\b)",
+    r"|(?P<plain>@\w[\w.]*|\b\w*_\w*\b|\b[A-Z]\w*[a-z][A-Z]\w*\b|\b(?:UPPER|lower)\w*\b|(?<!\S)--?\w[\w-]+|\b\d+(?:\.\d+)?\b)",
     re.ASCII,
 )
 """Names, figures and quoted words."""
@@ -246,7 +249,7 @@ REPLACED = re.compile(
 )
 """What a rule says that something else takes the place of."""
 USED = re.compile(
-    r"\b(?:use|using|prefer|with)\s+(?:the )?(?P<value>[\w@][\w.@/+#-]*)"
+    r"\b(?:use|using|prefer|with)\s+(?:the )?(?P<value>[\w@][\w.@/+#-]*(?: \w+)??)"
     r"(?=\s+(?:for|in|as|to|when|instead|rather|everywhere|and|or|now|only)\b|[,.;]|$)",
     re.IGNORECASE,
 )

@@ -123,15 +123,24 @@ def _clauses(sentence: str, *, is_explicit: bool, is_context: bool) -> list[str]
     clauses: list[str] = []
     for part in _instructions(sentence, found[0] if found and topic else ""):
         bare = _trimmed(part)
-        is_about_code = bool(topic or patterns.ELEMENT.search(bare) or _values(bare))
-        is_vague = bool(patterns.VAGUE.search(bare)) and not _values(bare)
-        if len(bare.split()) < MIN_RULE_WORDS or is_vague or not (is_about_code or is_explicit):
+        if len(bare.split()) < MIN_RULE_WORDS or not _says_something(bare, topic, is_explicit=is_explicit):
             continue
         if is_lasting or bare.split()[0].lower() not in patterns.ONE_OFF:
             clauses += _split(bare)
     if len(clauses) == 1 and patterns.PRONOUN.search(clauses[0]) and not _values(clauses[0]) and _values(sentence):
         clauses = [_trimmed(sentence)]  # "if you do not need the module 'x', import it"
     return [one_line(clause, MAX_RULE_CHARACTERS) for clause in _with_topics(clauses, topic)]
+
+
+def _says_something(clause: str, topic: str, *, is_explicit: bool) -> bool:
+    """Return whether an instruction says what to do, and not only to write good code or to follow some rules."""
+    if _values(clause) or _used(clause):
+        return True
+    if patterns.VAGUE.search(clause):
+        return False
+    if _elements(clause) - {"code"} or topic:
+        return True
+    return is_explicit and not patterns.PRONOUN.search(clause)
 
 
 def _instructions(sentence: str, topic: str) -> Iterator[str]:
