@@ -31,6 +31,7 @@ from ralph.memory.files import MemoryFiles
 from ralph.memory.import_export import ImportExport
 from ralph.memory.learning_service import LearningService
 from ralph.memory.maintenance import MemoryMaintenance
+from ralph.memory.rule_service import RuleService
 from ralph.memory.service import MemoryService
 from ralph.memory.sessions import SessionService
 from ralph.memory.sharing import SharingService
@@ -43,7 +44,7 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    EpisodeService,
+    *(EpisodeService, RuleService),
     *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup),
 )
 READS = {
@@ -53,6 +54,7 @@ READS = {
     "MemoryService": "confidence_over_time facets get history list most_trusted prime recall recall_within"
     " search show stats",
     "MemoryMaintenance": "verify",
+    "RuleService": "conflicts primer section standing",
     "SharingService": "is_shared list",
     "MemoryEvents": "follow last since",
     "LearningService": "counts list",
@@ -118,6 +120,9 @@ COMMAND_OPERATIONS = {
     "memory init": "memory.init",
     "memory files": "memory.files",
     "trust": "trust",
+    "memory pin": "memory.pin",
+    "memory unpin": "memory.unpin",
+    "memory conflicts": "memory.keep",
     "memory undo": "memory.undo",
     "memory clear": "memory.clear",
     "memory cleanup": "memory.cleanup",
@@ -147,7 +152,16 @@ READING_COMMANDS = {
     *("status", "watch", "prompt", "stats", "hook", "demo", "completion"),
     *("task list", "task show", "task tree", "feature list", "feature show"),
     *("memory search", "memory list", "memory show", "memory prime", "memory why", "memory history", "memory verify"),
-    *("memory stats", "memory export", "memory watch", "learn list", "project list", "project show", "store show"),
+    *(
+        "memory stats",
+        "memory rules",
+        "memory export",
+        "memory watch",
+        "learn list",
+        "project list",
+        "project show",
+        "store show",
+    ),
     *("journal list", "journal search", "journal show", "failures list", "failures show", "failures stats"),
 }
 """Commands that change nothing, but for `hook`, which reports a session, and `demo`, which works in its own project."""

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ralph.store import Store
-from ralph.store.memory_queries import LAST_EVENT
+from ralph.store.episodes import PASSAGES_WITH_RULES
+from ralph.store.memory_queries import LAST_EVENT, MEMORIES_WITH_RULES
 from tests.make import a_memory, remember
 
 
 def test_the_newest_event_is_found_without_sorting_all(store: Store) -> None:
     remember(store, a_memory("A fact", "It is so."))
 
+    plan = plan_of(store, LAST_EVENT)
+
+    assert plan
+    assert not [line for line in plan if "Sort " in line or "TEMP B-TREE" in line]
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [(MEMORIES_WITH_RULES, "memory_with_rule"), (PASSAGES_WITH_RULES, "episodes_with_rules")],
+    ids=["memories", "passages"],
+)
+def test_rules_are_found_by_their_own_index(store: Store, query: str, index: str) -> None:
+    remember(store, a_memory("A fact", "It is so."))
+
+    assert any(index in line for line in plan_of(store, query, limit=5))
+
+
+def plan_of(store: Store, query: str, **values: object) -> list[str]:
+    """Return how the database would answer a query, line by line."""
     with store.transaction():
         if store.is_shared:
             store.database.execute("SET LOCAL enable_seqscan = off")  # a small table is read as a whole
         explain = "EXPLAIN" if store.is_shared else "EXPLAIN QUERY PLAN"
-        plan = [str(list(row.values())[-1]) for row in store.scope.query(f"{explain} {LAST_EVENT}")]
-
-    assert plan
-    assert not [line for line in plan if "Sort " in line or "TEMP B-TREE" in line]
+        return [str(list(row.values())[-1]) for row in store.scope.query(f"{explain} {query}", **values)]

@@ -19,6 +19,7 @@ from ralph.core.errors import TranscriptNotFoundError, UsageError
 from ralph.core.records import EpisodeKind, record_fields
 from ralph.core.text import clean, one_line
 from ralph.memory.capture.passages import SPEAKER_LABELS, spoken_parts
+from ralph.memory.lifecycle.supersession import decode_rules
 from ralph.memory.recall.past_work import attribution, excerpt, render_episodes
 from ralph.store.episodes import EpisodeFilter
 
@@ -91,7 +92,8 @@ def _print_hits(
 
 
 def _fields(episode: Episode) -> dict[str, object]:
-    return record_fields(episode) | {"from": attribution(episode)}
+    rules = [rule.text for rule in decode_rules(episode.rules)]
+    return record_fields(episode) | {"from": attribution(episode), "rules": rules}
 
 
 # --- one passage ----------------------------------------------------------------------

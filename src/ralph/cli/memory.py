@@ -131,6 +131,15 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
     _add_project(sub)
 
+    for name, description in (
+        ("pin", "Pin a memory, or the rules of a passage (ep-…), to every prompt"),
+        ("unpin", "Unpin a memory"),
+    ):
+        sub = action(name, f"memory_rules.{name}", description)
+        sub.add_argument("memory", metavar="ID", help="id of the memory" + (" or passage" if name == "pin" else ""))
+        sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
+        _add_project(sub)
+
     sub = action("delete", "memory_entries.delete", "Delete memories; undo restores them")
     sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
@@ -161,6 +170,15 @@ def _add_views(action: Adder) -> None:
     sub.add_argument(
         "--format", choices=("markdown", "json", "table"), default="markdown", help="output format (default: markdown)"
     )
+
+    sub = action("rules", "memory_rules.list_rules", "List the standing rules that every prompt tells")
+    _add_project(sub)
+    add_format_option(sub)
+    sub = action("conflicts", "memory_rules.conflicts", "List rules that contradict each other, and decide on them")
+    sub.add_argument("--keep", metavar="ID", help="let this memory or passage take the place of what contradicts it")
+    sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
+    _add_project(sub)
+    add_format_option(sub)
 
     sub = action("init", "memory_maintenance.init", "Create the Markdown file of the memories, to edit and commit")
     sub.add_argument("--force", action="store_true", help="replace an existing file; the old one is kept as .bak")

@@ -33,6 +33,8 @@ def add(project: Project, args: argparse.Namespace) -> None:
         print(memory.id)
     elif result.what == "added":
         print(f"📝 Memory stored: {memory.id}")
+        for id in result.superseded:
+            print(f"It takes the place of {id}. If both hold: ralph memory undo {id}")
     elif result.what == "revived":
         print(f"📝 Memory restored: {memory.id}")
     elif result.what == "updated":

@@ -42,6 +42,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
             "confidence_now": view.confidence,
             "links": dict(view.links),
             "linked_from": [other.id for other in view.linked_from],
+            "supersedes": [other.id for other in view.supersedes],
             "shown_to": view.shown_to,
         }
         print_json(public_fields(view.memory) | extra)
@@ -130,6 +131,7 @@ def explain(project: Project, args: argparse.Namespace) -> None:
                     "is_shown": found.is_shown,
                     "shown": found.is_shown,
                     "reason": found.reason,
+                    "is_rule": found.is_rule,
                     "score": found.score,
                     "because": dict(found.because),
                     "relevance": found.relevance,

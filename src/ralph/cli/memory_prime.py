@@ -21,13 +21,14 @@ def prime(project: Project, args: argparse.Namespace) -> None:
     kinds = known_kinds(project, args.kinds)
     filter = MemoryFilter(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
     text = None if args.text is None else read_text_argument(args.text)
+    if args.format == "markdown":
+        print(project.memory.rules.primer(filter, args.budget, task_id=args.task, text=text).text, end="")
+        return
     found = project.memory.prime(filter, args.budget, task_id=args.task, text=text)
     if args.format == "json":
         from ralph.formats.public_memory import public_fields
 
         print_json([public_fields(memory) for memory in found])
-    elif args.format == "markdown":
-        print_markdown(found)
     elif found:
         from ralph.cli.memory_text import print_memories
 

@@ -183,6 +183,8 @@ def print_memory(view: MemoryView) -> None:
         {
             "State": memory.state_reason and f"{memory.state}: {memory.state_reason}",
             "Replaced by": memory.superseded_by,
+            "Replaces": ", ".join(f"{other.id} (was: {one_line(other.content, 60)})" for other in view.supersedes),
+            "Pinned": memory.pinned_at and f"to every prompt, since {format_datetime(memory.pinned_at)}",
             "Confidence": _confidence(memory, view.confidence),
             "Tags": ", ".join(memory.tags),
             "Files": ", ".join(memory.files),
@@ -405,7 +407,9 @@ def print_rank(why: Explanation | EpisodeExplanation) -> None:
             bar = "█" * (round(BAR_LENGTH * abs(float(share)) / largest) or 1)
             line = f"    {name:10}  {share:>5}  {bar:{BAR_LENGTH}}  {SCORE_DESCRIPTIONS.get(name, '')}"
             print(truncate(line.rstrip(), terminal_width()))
-    if why.is_shown:
+    if why.is_rule:
+        print("  Included in every prompt, as a standing rule.")
+    elif why.is_shown:
         print(f"  Included in the next prompt of {why.task_id}.")
     else:
         print(wrap_line(f"Not included in the next prompt of {why.task_id}: {printable(why.reason)}.", "  ", "    "))

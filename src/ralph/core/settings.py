@@ -320,6 +320,7 @@ class MemoriesConfig:
         "auto", '"auto": add memories to prompts; or "manual", "none"', choices=("auto", "manual", "none")
     )
     budget: int = setting(2000, "tokens per prompt, at most 2000")
+    rules: int = setting(500, "tokens of standing rules per prompt; 0 for none")
     skill_injection: bool = setting(False, "true: prompts also explain the memory commands")
     files: bool = setting(True, "sync .agent/memories.md and .ralph/knowledge/ with the store")
     meaning: bool = setting(True, "use vector search if ralph[semantic] is installed")

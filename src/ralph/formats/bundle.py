@@ -427,6 +427,7 @@ _MEMORY_FIELDS: Fields = {
     "used_at": _moment,
     "verified_at": _moment,
     "validated_at": _moment,
+    "pinned_at": _moment,
 }
 _EVENT_FIELDS: Fields = {
     "seq": parse_count,

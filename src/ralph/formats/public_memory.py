@@ -47,5 +47,6 @@ def public_fields(memory: Memory) -> dict[str, object]:
         "last_used_at": memory.used_at,
         "verified_at": memory.verified_at,
         "validated_at": memory.validated_at,
+        "pinned_at": memory.pinned_at,
         "stale": memory.stale,
     }

@@ -62,6 +62,7 @@ def prepare_attempt(
         budget_tokens=config.prompt.budget_tokens,
         memories_tokens=config.memories.budget,
         episodes_tokens=config.episodes.budget,
+        rules_tokens=config.memories.rules,
         with_skill=config.memories.enabled and config.memories.skill_injection,
         hat_instructions=hats.hat_instructions(plan.hat, plan.hats, config.hats),
         conflicts=conflicts,

@@ -100,6 +100,7 @@ def attempt_started_event(task: Task, attempt: Attempt, *, is_default_model: boo
 def recalled_event(context: PromptContext, prompt: Prompt) -> ProgressEvent:
     """Return the event that lists what the prompt shows."""
     titles = {one.memory.id: one.memory.title for one in context.memories}
+    titles |= {one.stated.id: one.stated.rule.text for one in context.rules if one.stated.id not in titles}
     return progress_event(
         "recalled",
         memories=[{"id": id, "title": titles[id]} for id in prompt.shown],

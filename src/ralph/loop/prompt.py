@@ -8,7 +8,7 @@ past work and the knowledge, but never the task, the latest failure or the instr
 from __future__ import annotations
 
 from ralph.core.memory_types import LEARNING_CATEGORIES, SIGNAL_TYPES
-from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection
+from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection, replace
 from ralph.core.skill import PROMPT_SECTION
 from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, summarize_output, truncate
 from ralph.loop.stuck import EscalationStep, stuck_warning_lines
@@ -19,6 +19,7 @@ from ralph.memory.recall.render import (
     fence_for,
     render_knowledge_section,
 )
+from ralph.memory.recall.render_rules import StandingSection, render_standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ralph.loop.strategy import ModelChoice
     from ralph.loop.stuck import StuckState
 
+RULES_SECTION = "Standing Rules"
+"""Name of the section that shows rules for all work."""
 KNOWLEDGE_SECTION = "Project Knowledge"
 """Name of the section that shows memories."""
 PAST_WORK_SECTION = "From Past Work"
@@ -148,6 +151,7 @@ def build_prompt(
     budget_tokens: int,
     memories_tokens: int = 0,
     episodes_tokens: int = 0,
+    rules_tokens: int = 0,
     with_skill: bool = False,
     hat_instructions: str = "",
     conflicts: Sequence[str] = (),
@@ -156,14 +160,18 @@ def build_prompt(
 ) -> Prompt:
     """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
-    `memories_tokens` is the project's budget for knowledge, if lower than the default, and `episodes_tokens` that for
-    past work; `with_skill` adds how to use
-    the memory from the command line; `conflicts` are files with merge conflicts; `models` are those the agent may ask
-    for; `can_split` tells whether a stuck task may be split.
+    `memories_tokens` is the project's budget for knowledge, if lower than the default, `episodes_tokens` that for past
+    work, and `rules_tokens` that for standing rules; `with_skill` adds how to use the memory from the command line;
+    `conflicts` are files with merge conflicts; `models` are those the agent may ask for; `can_split` tells whether a
+    stuck task may be split.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
     if with_skill and context.with_memory:
         fixed.append(_section("Skill", PROMPT_SECTION))
+    rules = render_standing(context.rules, rules_tokens) if context.rules else StandingSection()
+    if rules.text or rules.left_out:
+        told = (*rules.memories, *rules.episodes)
+        fixed.append(_section(RULES_SECTION, rules.text, rules_tokens, shown=told, left_out=rules.left_out))
     task = [
         *([_section("Hat", hat_instructions)] if hat_instructions else []),
         _task(context),
@@ -179,20 +187,33 @@ def build_prompt(
     ]
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
     cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
-    knowledge = _knowledge(context, cap, max(0, min(cap, left)))
+    knowledge = _knowledge(_without(context, rules.memories), cap, max(0, min(cap, left)))
     past_work = _past_work(context, episodes_tokens, max(0, min(episodes_tokens, left - knowledge.tokens)))
     left -= knowledge.tokens + sum(section.tokens for section in past_work)
     journal = _journal(context, max(0, min(JOURNAL_TOKENS, left)))
     sections = (*fixed, *task, knowledge, *past_work, journal, *tail)
     text = "\n".join(section.text for section in sections if section.text)
-    quoted = tuple(id for section in past_work for id in section.shown)
-    return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown, episodes=quoted)
+    quoted = (*rules.episodes, *(id for section in past_work for id in section.shown))
+    return Prompt(
+        text=text,
+        tokens=count_tokens(text),
+        sections=sections,
+        shown=(*rules.memories, *knowledge.shown),
+        episodes=tuple(dict.fromkeys(quoted)),
+    )
 
 
 def shown_memory_text(prompt: Prompt) -> str:
     """Return the memory text of a prompt; an agent that repeats it has learned nothing new."""
-    names = (KNOWLEDGE_SECTION, PAST_WORK_SECTION)
+    names = (RULES_SECTION, KNOWLEDGE_SECTION, PAST_WORK_SECTION)
     return "".join(section.text for section in prompt.sections if section.name in names)
+
+
+def _without(context: PromptContext, ids: Sequence[str]) -> PromptContext:
+    """Return a context without memories that another section tells."""
+    if not ids:
+        return context
+    return replace(context, memories=tuple(one for one in context.memories if one.memory.id not in ids))
 
 
 def _section(

@@ -6,6 +6,7 @@ import sys
 
 from ralph.core.records import MemoryState, now, record
 from ralph.loop.prepare import prepare_attempt
+from ralph.loop.prompt import RULES_SECTION
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.memory.recall.gather import next_context, recall_for_prompt, running_id
 
@@ -38,6 +39,8 @@ class Explanation:
     is_shown: bool
     reason: str
     """Why it is not shown; empty when it is."""
+    is_rule: bool = False
+    """Whether it is told in every prompt, as a standing rule."""
 
 
 @record
@@ -53,6 +56,7 @@ class EpisodeExplanation:
     ranked: int
     is_shown: bool
     reason: str
+    is_rule: bool = False
 
 
 class PromptService:
@@ -97,6 +101,7 @@ class PromptService:
         no_room = {
             left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
         }
+        told = _ids_of_rules(prepared.prompt)
         ranked = {left.id: (left.score, left.because, left.relevance, left.place, left.why) for left in left_out}
         for one in shown:
             fits = one.memory.id in prepared.prompt.shown
@@ -106,7 +111,7 @@ class PromptService:
         for memory in memories:
             unranked = None, (), None, None, "" if memory.id in ranked else _why_unranked(memory, context)
             score, because, relevance, place, reason = ranked.get(memory.id, unranked)
-            reason = self._why_excluded(memory) or reason
+            reason = "" if memory.id in told else self._why_excluded(memory) or reason
             explanations.append(
                 Explanation(
                     memory=memory,
@@ -118,6 +123,7 @@ class PromptService:
                     ranked=len(ranked),
                     is_shown=not reason,
                     reason=reason,
+                    is_rule=memory.id in told,
                 )
             )
         return explanations
@@ -128,6 +134,7 @@ class PromptService:
 
         context = next_context(self._store, task_id)
         prompt = self._prepare(task_id, run_id=running_id(self._store), iteration=1).prompt
+        told = _ids_of_rules(prompt)
         no_room = {left.id: left.why for section in prompt.sections for left in section.left_out}
         ranked = rank_episodes(self._store, context, by_meaning=self._config.memories.meaning)
         minimum = PASSAGE_CUT.minimum_for(ranked)
@@ -140,7 +147,7 @@ class PromptService:
             if hit and episode.id not in prompt.episodes:
                 top = f"not among the {MAX_RECALLED} best that have enough in common with the task"
                 reason = exclusion_reason(hit, context, minimum) or no_room.get(episode.id, top)
-            reason = self._why_no_past_work() or reason
+            reason = "" if episode.id in told else self._why_no_past_work() or reason
             explanations.append(
                 EpisodeExplanation(
                     episode=episode,
@@ -152,6 +159,7 @@ class PromptService:
                     ranked=len(ranked),
                     is_shown=not reason,
                     reason=reason,
+                    is_rule=episode.id in told,
                 )
             )
         return explanations
@@ -203,6 +211,11 @@ class PromptService:
     def _no_memories_setting(self) -> str:
         settings = self._config.memories
         return f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
+
+
+def _ids_of_rules(prompt: Prompt) -> set[str]:
+    """Return the memories and episodes that a prompt tells as standing rules."""
+    return {id for section in prompt.sections if section.name == RULES_SECTION for id in section.shown}
 
 
 def _why_unranked(memory: Memory, context: RecallContext) -> str:

@@ -46,6 +46,8 @@ class MemoryView:
     links: tuple[tuple[str, str | None], ...]
     """Titles it links to, each with the id of the memory that has it."""
     linked_from: tuple[Memory, ...]
+    supersedes: tuple[Memory, ...]
+    """Memories whose place it takes, newest first."""
     shown_to: tuple[Row, ...]
 
 
@@ -109,6 +111,7 @@ class MemoryQueries:
             confidence=current_confidence(memory, now()),
             links=tuple((title, other.id if other else None) for title, other in links),
             linked_from=tuple(back),
+            supersedes=tuple(self._memories.superseded_by(id)),
             shown_to=tuple(self._memories.history.attempts_shown(id, attempts)),
         )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.memory.maintenance import MemoryMaintenance
+    from ralph.memory.rule_service import RuleService
     from ralph.memory.sharing import SharingService
     from ralph.memory.watch import MemoryEvents
     from ralph.store import Store
@@ -47,6 +48,13 @@ class MemoryService(MemoryQueries):
         from ralph.memory.maintenance import MemoryMaintenance
 
         return MemoryMaintenance(self._store, self._actor, self._root if self._has_files else None)
+
+    @property
+    def rules(self) -> RuleService:
+        """Rules for all work: what every prompt tells, what is pinned, and what contradicts each other."""
+        from ralph.memory.rule_service import RuleService
+
+        return RuleService(self._store, self._config, self._actor, self)
 
     @property
     def sharing(self) -> SharingService:

@@ -107,14 +107,21 @@ class SessionService:
             return self._build(START_HEADING, self._new_memories(known))
         last, last_ids = self._last_session(id) if not known else ("", ())
         frame = START_HEADING + self._instructions() + last
+        rules, told = self._rules(_remaining_tokens(frame))
+        frame += rules
         query = self._session_query(known) if known else None
         matching = self._memory.recall_within(query, MemoryFilter(), _remaining_tokens(frame)) if query else []
+        matching = [one for one in matching if one.id not in told]
         budget = _remaining_tokens(frame + _render(matching))
-        others = self._memory.most_trusted(budget, [one.id for one in matching]) if budget > 0 else []
-        context = self._build(
-            START_HEADING, [*matching, *others], "\n".join(filter(None, [last, self._instructions()]))
-        )
-        return replace(context, ids=(*context.ids, *last_ids))
+        others = self._memory.most_trusted(budget, [*told, *(one.id for one in matching)]) if budget > 0 else []
+        ending = "\n".join(filter(None, [last, self._instructions()]))
+        context = self._build(START_HEADING, [*matching, *others], ending, rules)
+        return replace(context, ids=(*told, *context.ids, *last_ids))
+
+    def _rules(self, room_tokens: int) -> tuple[str, tuple[str, ...]]:
+        """Return the rules for all work that fit, and the ids of the memories and passages that state them."""
+        rules = self._memory.rules.section(room_tokens)
+        return (rules.text, (*rules.memories, *rules.episodes)) if rules else ("", ())
 
     def _last_session(self, id: str) -> tuple[str, tuple[str, ...]]:
         """Return how the last session on the current branch ended, quoted, and the ids of its passages."""
@@ -146,9 +153,10 @@ class SessionService:
         """Return the context related to a task, for a session of the loop after a compaction."""
         if not self._config.injects_memories:
             return SessionContext()
-        return self._build(
-            START_HEADING, self._memory.prime(MemoryFilter(), _remaining_tokens(START_HEADING), task_id=task_id)
-        )
+        rules, told = self._rules(_remaining_tokens(START_HEADING))
+        memories = self._memory.prime(MemoryFilter(), _remaining_tokens(START_HEADING + rules), task_id=task_id)
+        context = self._build(START_HEADING, [one for one in memories if one.id not in told], rules=rules)
+        return replace(context, ids=(*told, *context.ids))
 
     def prompt_context(self, id: str, prompt: str) -> SessionContext:
         """Return the few memories that match a prompt and are new to the session; usually none."""
@@ -180,9 +188,9 @@ class SessionService:
             text="\n".join(filter(None, [context.text, PAST_HEADING, text])), ids=(*context.ids, *ids)
         )
 
-    def _build(self, heading: str, memories: Sequence[Memory], ending: str = "") -> SessionContext:
+    def _build(self, heading: str, memories: Sequence[Memory], ending: str = "", rules: str = "") -> SessionContext:
         while True:
-            parts = [heading, _render(memories), ending] if memories else [ending]
+            parts = [rules, heading, _render(memories), ending] if memories else [rules, ending]
             text = "\n".join(filter(None, parts))
             if not memories or _agent_length(text) <= MAX_CONTEXT_UNITS + len(parts):
                 return SessionContext(text=text, ids=tuple(one.id for one in memories))

@@ -203,6 +203,9 @@ _ADDED_LATER = {
     "cause": None,
     "allow": "[]",
     "written_by": "person",
+    "pinned_at": None,
+    "rule": "",
+    "rules": "",
 }
 """Columns that are left out of the checksum at their default, so that rows older than them keep their checksums."""
 

@@ -28,7 +28,14 @@ _COLUMNS = {"text": "body"}
 """Columns of fields that are called otherwise."""
 _CONVERT = {"kind": EpisodeKind, "speaker": Speaker, "files": from_json, "links": from_json}
 
+_REPLACED_COLUMNS = ("source", "position", "body", "bytes", "files", "links", "rules", "seq")
 _UNUSED = {"uses": 0, "wins": 0, "losses": 0}
+
+
+PASSAGES_WITH_RULES = """
+    SELECT id, source, position, at, rules FROM episodes WHERE project_id = :project_id AND rules <> ''
+    ORDER BY at DESC, seq DESC LIMIT :limit
+"""
 
 
 @record
@@ -153,14 +160,16 @@ class EpisodeStore:
         rows = []
         for episode, row in changes:
             position = row["position"] if row["source"] == episode.source else episode.position
-            fields = {name: to_columns(episode, _COLUMNS)[name] for name in ("source", "body", "files", "links")}
+            columns = to_columns(episode, _COLUMNS)
+            fields = {name: columns[name] for name in ("source", "body", "files", "links", "rules")}
             rows.append({**row, **fields, "position": position, "bytes": _size(episode)})
         for row in rows:
             self._scope.update_where(
                 "episodes",
-                "source = :source, position = :position, body = :body, bytes = :bytes, files = :files, links = :links",
+                "source = :source, position = :position, body = :body, bytes = :bytes, files = :files, links = :links,"
+                " rules = :rules",
                 "seq = :seq",
-                **{name: row[name] for name in ("source", "position", "body", "bytes", "files", "links", "seq")},
+                **{name: row[name] for name in _REPLACED_COLUMNS},
             )
         said = [row for row, (_, before) in zip(rows, changes, strict=True) if row["body"] != before["body"]]
         for row in said:
@@ -260,6 +269,10 @@ class EpisodeStore:
         return self._scope.database.words.search(
             "episode", words, limit, condition, project_id=self._scope.project_id, **values
         )
+
+    def with_rules(self, limit: int) -> list[Row]:
+        """Return the newest passages in which a person states rules: id, source, position, time and rules."""
+        return self._scope.query(PASSAGES_WITH_RULES, limit=limit)
 
     def last_seqs(self, sources: Sequence[str]) -> list[int]:
         """Return the sequence numbers of the last passages of sessions."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ralph.store.memory_stats import MemoryStatistics
 
 IMPORT_BATCH = 5_000
+MAX_COMPARED_RULES = 1_000
+"""Number of the newest memories with a rule that a new one is compared with."""
 LIVE_STATES = (MemoryState.ACTIVE, MemoryState.STAGED)
 """States in which a memory is in use or may come into use."""
 _CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
@@ -72,6 +74,8 @@ class AddResult:
     `again` (a repetition within the same import) or `refused` (a person deleted it)."""
     event: int | None = None
     """Sequence number of the event that records it, if known. None if nothing changed."""
+    superseded: tuple[str, ...] = ()
+    """Ids of earlier memories whose place it takes."""
 
 
 @record
@@ -137,7 +141,8 @@ class MemoryStore(MemoryWriter):
             known = self._find_same(memory, mark)
             if known is None:
                 added = self._insert(memory, mark, change)
-                return AddResult(memory=added.memory, what="added", event=added.event)
+                superseded = self._supersede_rules(added.memory, change)
+                return AddResult(memory=added.memory, what="added", event=added.event, superseded=superseded)
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
                 return AddResult(memory=known, what="refused")
@@ -213,6 +218,42 @@ class MemoryStore(MemoryWriter):
             if is_bulk:
                 self.scope.database.words.set_bulk_mode("memory", False)
         return results
+
+    def _supersede_rules(self, memory: Memory, change: ChangeInfo) -> tuple[str, ...]:
+        """Let a new rule take the place of earlier ones about the same thing, and return their ids.
+
+        What a person said stays unless a person changes it; `RuleService.conflicts` lists both.
+        """
+        from ralph.memory.lifecycle.supersession import changes_rule, rule_of_memory
+
+        rule = rule_of_memory(memory) if memory.state is MemoryState.ACTIVE else ""
+        if not rule:
+            return ()
+        is_person = change.who == "person"
+        earlier = [
+            other
+            for other, stored in self.with_rules(MAX_COMPARED_RULES)
+            if changes_rule((other, stored), (memory, rule), is_certain=True)
+            and (is_person or not self._is_persons(other))
+        ]
+        self.supersede(earlier, memory, replace(change, id=change.id or change_id()))
+        return tuple(one.id for one in earlier)
+
+    def _is_persons(self, memory: Memory) -> bool:
+        return bool(memory.pinned_at) or any(event.who == "person" for event in self.history.of(memory.id))
+
+    def supersede(self, memories: Sequence[Memory], by: Memory, change: ChangeInfo) -> None:
+        """Let a memory take the place of others, which stay in the history."""
+        with self.scope.transaction():
+            for one in memories:
+                superseded = replace(
+                    one,
+                    state=MemoryState.SUPERSEDED,
+                    superseded_by=by.id,
+                    state_reason=f"{by.id} says otherwise since {by.created_at[:10]}",
+                    updated_at=now(),
+                )
+                self._record(one, superseded, "superseded", change)
 
     def _new_id(self, fresh: Mapping[str, object]) -> str:
         id = new_memory_id()

@@ -55,6 +55,15 @@ LAST_EVENT = "SELECT seq FROM memory_events WHERE (project_id = :project_id) = T
 """Number of the newest event. `= TRUE` keeps SQLite from sorting all events by the index on the project."""
 
 
+MEMORIES_WITH_RULES = """
+    SELECT * FROM memory
+    WHERE project_id = :project_id AND (rule <> '' OR pinned_at IS NOT NULL) AND state || '' = 'active'
+    ORDER BY seq DESC LIMIT :limit
+"""
+"""Active memories that state a rule or are pinned. `|| ''` keeps the planner from using the index on the state, which
+matches nearly every row."""
+
+
 class MemoryReader:
     """Read access to the memories of a project."""
 
@@ -82,6 +91,15 @@ class MemoryReader:
     def all(self) -> list[Memory]:
         """Return all active memories, oldest first."""
         return [row_to_memory(row) for row in self.rows(f"state = 'active' AND NOT ({FIGURE})")]
+
+    def with_rules(self, limit: int) -> list[tuple[Memory, str]]:
+        """Return the newest active memories that state a rule or are pinned, each with its rule as JSON."""
+        rows = self.scope.query(MEMORIES_WITH_RULES, limit=limit)
+        return [(row_to_memory(row), row["rule"]) for row in rows]
+
+    def superseded_by(self, id: str) -> list[Memory]:
+        """Return the memories whose place one takes, newest first."""
+        return [row_to_memory(row) for row in reversed(self.rows("superseded_by = :id", id=id))]
 
     def find(self, filter: MemoryFilter) -> Iterator[Memory]:
         """Yield matching memories, last inserted first."""

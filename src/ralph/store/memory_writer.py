@@ -122,11 +122,13 @@ class MemoryWriter(MemoryReader):
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
     from ralph.memory.lifecycle.fingerprint import fingerprint
+    from ralph.memory.lifecycle.supersession import rule_of_memory
 
     return to_columns(memory, MEMORY_COLUMN_NAMES) | {
         "trust": UNUSED_TRUST,
         "title_key": title_key(memory.title),
         "fingerprint": mark or fingerprint(memory),
+        "rule": rule_of_memory(memory),
     }
 
 

@@ -49,6 +49,7 @@ class PublicMemory(msgspec.Struct, kw_only=True):
     last_used_at: str | None
     verified_at: str | None
     validated_at: str | None
+    pinned_at: str | None
     stale: str
     """Change of its files that makes it unreliable; empty if there is none."""
     wins: int
@@ -85,11 +86,14 @@ class AddedMemory(msgspec.Struct):
     memory: PublicMemory
     event: int | None
     """Number of the change in its history, for `only` of undo; null if nothing changed."""
+    superseded: list[str]
+    """Ids of earlier memories whose place it takes."""
 
 
 def added_memory(result: AddResult) -> AddedMemory:
     """Convert the result of adding a memory to its public form."""
-    return AddedMemory(what=result.what, memory=public_memory(result.memory), event=result.event)
+    memory, superseded = public_memory(result.memory), list(result.superseded)
+    return AddedMemory(what=result.what, memory=memory, event=result.event, superseded=superseded)
 
 
 class ScoreComponent(msgspec.Struct):
@@ -131,6 +135,8 @@ class TaskRank(msgspec.Struct, kw_only=True):
     is_shown: bool
     reason: str
     """Reason it is not included; empty if it is."""
+    is_rule: bool
+    """Whether it is told in every prompt, as a standing rule."""
 
 
 class MemoryExplanation(TaskRank, kw_only=True):
@@ -165,6 +171,7 @@ def _rank_fields(why: Explanation | EpisodeExplanation) -> dict[str, Any]:
         "ranked": why.ranked,
         "is_shown": why.is_shown,
         "reason": why.reason,
+        "is_rule": why.is_rule,
     }
 
 

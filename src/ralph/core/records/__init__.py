@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ralph.core.records.memories import *  # noqa: F403
     from ralph.core.records.prompts import *  # noqa: F403
     from ralph.core.records.results import *  # noqa: F403
+    from ralph.core.records.rules import *  # noqa: F403
     from ralph.core.records.sessions import *  # noqa: F403
     from ralph.core.records.sigils import *  # noqa: F403
     from ralph.core.records.tasks import *  # noqa: F403
@@ -26,6 +27,7 @@ else:
         "memories": "Memory MemoryEvent MemorySource MemoryState RecalledMemory session_key",
         "prompts": "OmittedItem Prompt PromptContext PromptSection",
         "results": "AttemptResult GateResult IntegrityResult Review VerificationResult",
+        "rules": "Rule StandingRule StatedRule",
         "sessions": "AgentReply AgentSession SessionEnding",
         "sigils": "FailureReportSigil HandoverSigil KnowledgeSigil LearningSigil MemorySignal Sigils SubtaskSigil",
         "tasks": "ALLOW_TESTS Difficulty Feature HeldChange NEEDS_PERSON Task TaskLogEntry TaskMetrics TaskStatus",

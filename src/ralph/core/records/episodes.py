@@ -59,6 +59,8 @@ class Episode:
     """Commits it refers to, as `reverts:ID` or `fixes:ID`."""
     branch: str = ""
     at: str
+    rules: str = ""
+    """Rules for all work that a person states in it, as JSON."""
 
 
 @record

@@ -76,6 +76,8 @@ class Memory:
     """Change of those files since, if it makes the memory doubtful. Empty otherwise."""
     validated_at: str | None = None
     """When the memory passed validation while staged."""
+    pinned_at: str | None = None
+    """When a person pinned it to every prompt."""
 
 
 @record

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ralph.core.records.attempts import Attempt, AttemptOutcome, FailureReport
     from ralph.core.records.episodes import RecalledEpisode
     from ralph.core.records.memories import RecalledMemory
+    from ralph.core.records.rules import StandingRule
     from ralph.core.records.tasks import Feature, Task, TaskMetrics
 
 
@@ -40,6 +41,7 @@ class PromptContext:
     """Completed dependencies, each with the notes of the attempt that completed it."""
     parent: Task | None = None
     feature: Feature | None = None
+    rules: tuple[StandingRule, ...] = ()
     memories: tuple[RecalledMemory, ...] = ()
     episodes: tuple[RecalledEpisode, ...] = ()
     journal: tuple[Attempt, ...] = ()

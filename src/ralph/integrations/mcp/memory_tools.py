@@ -5,7 +5,6 @@ from __future__ import annotations
 from ralph.core.records import MemoryState, replace
 from ralph.core.text import one_line, truncate
 from ralph.integrations.mcp.tool import MAX_TEXT_CHARS, count, fact_lines
-from ralph.memory.recall.prime import render_primer
 from ralph.memory.recall.render import escape_untrusted
 from ralph.store.memory_queries import MemoryFilter
 
@@ -45,6 +44,7 @@ def remember(project: Project, arguments: Arguments) -> ToolResult:
         "updated": f"Updated {memory.id}, whose text was replaced",
     }.get(result.what, f"Already known as {memory.id}, learned {memory.support} times")
     note = " The next command will write it to the memory files." if project.files.is_unwritten else ""
+    note += "".join(f" It takes the place of {id}." for id in result.superseded)
     return f"{summary}: {escape_untrusted(memory.title)}.{note}", {**_brief(memory), "what": result.what}
 
 
@@ -161,9 +161,9 @@ def prime_text(
     project: Project, budget_tokens: int = PRIME_BUDGET_TOKENS, task: str | None = None, text: str | None = None
 ) -> str:
     """Return the most important memories, or those relevant to a task or text, as Markdown."""
-    memories = project.memory.prime(MemoryFilter(), budget_tokens, task_id=task, text=text)
+    primer = project.memory.rules.primer(MemoryFilter(), budget_tokens, task_id=task, text=text)
     empty = "Nothing relevant is remembered." if task or text else "Nothing is remembered yet."
-    return render_primer(memories) or empty
+    return primer.text or empty
 
 
 def report_failure(project: Project, arguments: Arguments) -> ToolResult:

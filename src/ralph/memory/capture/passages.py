@@ -9,6 +9,7 @@ from __future__ import annotations
 from ralph.core.hashing import sha256_hex
 from ralph.core.records import EPISODE_PREFIX, Episode, EpisodeKind, Speaker, Turn, record, replace
 from ralph.core.text import cut_at_space, sanitize_all
+from ralph.memory.lifecycle.supersession import encode_rules, may_state_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,10 +113,23 @@ def exchange_episodes(
             files=tuple(dict.fromkeys(path for turn in exchange for path in turn.files))[:MAX_FILES],
             branch=first.branch,
             at=first.at or origin.at,
+            rules=_rules(passage, origin),
         )
         position += 1
     if not is_kept and left_out is not None and any(turn.text for turn in exchange):
         left_out[TOO_SHORT] += 1
+
+
+def _rules(passage: Sequence[tuple[Speaker, str]], origin: Origin) -> str:
+    """Return the rules that a person states in a passage; what a subagent is asked is no person's."""
+    if origin.kind is not EpisodeKind.SESSION or "/" in origin.source:
+        return ""
+    said = [text for speaker, text in passage if speaker is Speaker.PERSON and may_state_rules(text)]
+    if not said:
+        return ""
+    from ralph.memory.lifecycle.rules import find_rules
+
+    return encode_rules(find_rules("\n".join(said)))
 
 
 def exchanges(turns: Iterable[Turn]) -> Iterator[list[Turn]]:

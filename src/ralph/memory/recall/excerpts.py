@@ -13,6 +13,7 @@ import re
 from ralph.core.records import EpisodeKind, Speaker, record
 from ralph.core.tokenize import tokenize
 from ralph.memory.capture.passages import spoken_parts
+from ralph.memory.lifecycle.supersession import decode_rules, states_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def choose_sentences(
         ends[item.episode.source] = max(ends.get(item.episode.source, 0), item.episode.position)
     valued: list[tuple[float, Sentence, RecalledEpisode]] = []
     for item in recalled:
+        rules = decode_rules(item.episode.rules)
         for sentence in passage_sentences(item.episode):
+            if states_any(sentence.text, rules):
+                continue  # it is among the standing rules, in its newest form
             is_subject = item.episode.kind is EpisodeKind.COMMIT and not sentence.place[2]
             is_end = is_subject or item.episode.position == ends[item.episode.source]
             value = _value(sentence.text, weights, sentence.speaker) + ENDING_VALUE * is_end

@@ -9,6 +9,7 @@ from ralph.core.text import find_paths
 from ralph.memory.lifecycle.task_type import task_type_of
 from ralph.memory.recall.candidates import RecallResult, find_similar_attempts, find_similar_failures, recall_memories
 from ralph.memory.recall.query import RecallContext
+from ralph.memory.recall.standing import standing_rules
 from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
@@ -132,7 +133,10 @@ def recall_past_work(store: Store, context: RecallContext, config: Config) -> li
         return []
     from ralph.memory.recall.episodes import recall_episodes
 
-    return recall_episodes(store, context, by_meaning=config.memories.meaning)
+    found = recall_episodes(store, context, by_meaning=config.memories.meaning)
+    if config.memories.rules:
+        return found
+    return [replace(one, episode=replace(one.episode, rules="")) for one in found]
 
 
 def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,6 +163,7 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) ->
     context = recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
     past = recall_past_work(store, context, config) if config.injects_episodes else []
+    rules = standing_rules(store, config)
     return replace(
         known,
         journal=(
@@ -169,6 +174,7 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) ->
         similar_reports=tuple(find_similar_failures(store, context, SIMILAR_FAILURES, task.id)),
         interruptions=tuple(entry for entry in interrupted if entry.notes),
         estimate=_estimate(store, task, known.metrics),
+        rules=tuple(rules),
         memories=recalled.shown,
         episodes=tuple(past),
         left_out=recalled.left_out,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ralph.web.api import episodes, memories, memory, projects, runs, staging, stats, tasks, transfer
+from ralph.web.api import episodes, memories, memory, projects, rules, runs, staging, stats, tasks, transfer
 
 ENDPOINTS = (
     *memories.calls.all,
     *transfer.calls.all,
     *memory.calls.all,
+    *rules.calls.all,
     *staging.calls.all,
     *projects.calls.all,
     *tasks.calls.all,

@@ -8,7 +8,6 @@ from msgspec import Meta, Struct, field
 
 from ralph.core.text import count_tokens
 from ralph.memory.maintenance import Removal
-from ralph.memory.recall.prime import render_primer
 from ralph.memory.validation import days_ago
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -211,7 +210,7 @@ class PrimeResult(Struct):
     tokens: int
     """Estimated size of the text, in tokens."""
     text: str
-    """Memories as text for the agent."""
+    """Standing rules and memories as text for the agent."""
 
 
 @calls.get("/api/projects/{project}/memories/prime")
@@ -220,9 +219,9 @@ def prime_memories(project: Project, name: str, query: PrimeQuery) -> PrimeResul
     target = selected_project(project, name)
     after = days_ago(query.recent) if query.recent else ""
     filters = MemoryFilter(kinds=resolve_types(target, query.type), tags=normalize_tags(query.tag), after=after)
-    found = target.memory.prime(filters, query.budget, task_id=query.task or None, text=query.text or None)
-    prompt_text = render_primer(found)
-    return PrimeResult(items=[public_memory(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
+    primer = target.memory.rules.primer(filters, query.budget, task_id=query.task or None, text=query.text or None)
+    items = [public_memory(one) for one in primer.memories]
+    return PrimeResult(items=items, tokens=count_tokens(primer.text), text=primer.text)
 
 
 # --- add ------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
     last_used_at: str | None = None
     verified_at: str | None = None
     validated_at: str | None = None
+    pinned_at: str | None = None
+    """Not imported: what every prompt tells is for the people of a project to decide."""
     success_rate: float | None = None
     support: int | None = None
     """Number of times it was learned, if more than once."""

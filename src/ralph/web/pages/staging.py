@@ -52,6 +52,7 @@ def show_staging(project: Project, query: StagingPageQuery) -> PageView:
             "counts": {"waiting": waiting, "rejected": counts["rejected"]},
             "validated": counts["validated"],
             "pending": counts["pending"],
+            "conflicts": project.memory.rules.conflicts() if is_waiting else [],
             "tasks": project.store.tasks.get_many(one.origin_task for one in found),
         },
     )

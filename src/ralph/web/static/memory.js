@@ -64,6 +64,16 @@ const ACTS = {
     await update();
     say("Confirmed: still correct.", event);
   },
+  async pin() {
+    await post(path("/pin"));
+    await update();
+    say("Pinned: every prompt tells it.");
+  },
+  async unpin() {
+    await post(path("/unpin"));
+    await update();
+    say("No longer pinned.");
+  },
   async delete() {
     await remove(path());
     await update();

@@ -225,4 +225,12 @@ for (const button of document.querySelectorAll("[data-act]")) {
   });
 }
 
+for (const button of document.querySelectorAll("[data-keep]")) {
+  onPress(button, async () => {
+    const data = await post(`/api/memories/${encodeURIComponent(button.dataset.keep)}/keep`);
+    toastNext(`${data.memory.id} holds. To undo: ralph memory undo ${data.change_id}`);
+    location.reload();
+  });
+}
+
 choose(all.find((one) => one.id === hashName()) ?? all[0] ?? null, { focus: Boolean(location.hash) });

@@ -1,0 +1,75 @@
+"""Standing rules: what holds for all work on a project, in every prompt.
+
+They come from memories that a person pinned or that state a rule for the whole project, and from what people said in
+sessions. Each is told in its newest form, those that are pinned or confirmed most first.
+"""
+
+from __future__ import annotations
+
+from ralph.core.records import Rule, StatedRule, replace
+from ralph.memory.validation import days_ago
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.config import Config
+    from ralph.core.records import Memory, StandingRule
+    from ralph.store import Store
+    from ralph.store.database import Row
+
+MAX_MEMORIES, MAX_PASSAGES, MAX_RULES = 200, 200, 300
+"""Numbers of the newest memories, passages and rules that are compared."""
+MIN_CONFIDENCE = 0.55
+"""Confidence of a memory from which on it stands; what was only extracted starts below."""
+
+
+def standing_rules(store: Store, config: Config) -> list[StandingRule]:
+    """Return all rules that hold, those that are pinned or confirmed most first; none if the settings want none."""
+    if not config.injects_memories or not config.memories.rules:
+        return []
+    memories = store.memories.with_rules(MAX_MEMORIES)
+    passages = store.episodes.with_rules(MAX_PASSAGES) if config.injects_episodes else []
+    if not memories and not passages:
+        return []  # Nothing is loaded for most projects.
+    from ralph.memory.lifecycle.supersession import current_rules, decode_rules
+
+    stated = [stated_by_memory(memory, rule) for memory, rule in memories if _stands(memory, config)]
+    for row in passages:
+        stated += (_of_passage(row, rule) for rule in decode_rules(row["rules"]))
+        if len(stated) >= MAX_RULES:
+            break
+    return current_rules(stated)
+
+
+def _stands(memory: Memory, config: Config) -> bool:
+    """Return whether a memory is for all work: pinned, or a rule that is not about some files or one feature."""
+    if memory.pinned_at:
+        return True
+    only = config.memories.filter
+    if (only.types and memory.kind not in only.types) or (only.tags and not set(only.tags) & set(memory.tags)):
+        return False
+    if only.recent and memory.created_at < days_ago(only.recent):
+        return False
+    return memory.confidence >= MIN_CONFIDENCE and not memory.files and not memory.feature and not memory.stale
+
+
+def stated_by_memory(memory: Memory, stored: str) -> StatedRule:
+    """Return what a memory states, given its rule as JSON."""
+    from ralph.memory.lifecycle.supersession import decode_rules
+
+    rule = next(iter(decode_rules(stored)), Rule(text=""))
+    return StatedRule(
+        rule=replace(rule, text=_text_of(memory)),
+        id=memory.id,
+        at=memory.verified_at or memory.created_at,
+        trust=memory.confidence + memory.support / 1_000,
+        is_memory=True,
+        is_pinned=bool(memory.pinned_at),
+    )
+
+
+def _text_of(memory: Memory) -> str:
+    return f"{memory.title}: {memory.content}" if memory.kind == "knowledge" else memory.content
+
+
+def _of_passage(row: Row, rule: Rule) -> StatedRule:
+    return StatedRule(rule=rule, id=row["id"], at=row["at"], source=row["source"], position=row["position"])

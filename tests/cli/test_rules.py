@@ -1,0 +1,53 @@
+"""`ralph memory pin`, `unpin`, `rules` and `conflicts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ralph.workspace import init_project
+from tests.cli.ran import Ralph, run
+
+
+@pytest.fixture
+def ralph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
+    init_project(tmp_path)
+    return lambda *words: run(capsys, tmp_path, "memory", *words)
+
+
+def add(ralph: Ralph, text: str, kind: str = "convention") -> str:
+    return str(ralph("add", text, "--type", kind, "--format", "quiet").out.strip())
+
+
+def test_pin_and_unpin(ralph: Ralph) -> None:
+    id = add(ralph, "The release is on Friday", "context")
+
+    assert ralph("pin", id).code == 0
+    assert [one["id"] for one in ralph("rules", "--format", "json").json] == [id]
+    assert "The release is on Friday" in ralph("rules").out
+    assert "## Standing Rules" in ralph("prime").out
+    assert "## Standing Rules" not in ralph("prime", "--type", "context").out
+    assert "Pinned" in ralph("show", id).out
+    assert ralph("unpin", id).code == 0
+    assert ralph("rules", "--format", "json").json == []
+    assert ralph("pin", "mem-1-abcd").error == "memory-not-found"
+
+
+def test_a_later_rule_takes_the_place_of_an_earlier_one(ralph: Ralph) -> None:
+    earlier = add(ralph, "Always start function names with 'a_'")
+    told = ralph("add", "From now on, start function names with 'b_'", "--type", "convention").out
+
+    assert earlier in told
+    assert ralph("show", earlier, "--format", "json").json["state"] == "superseded"
+    assert ralph("conflicts", "--format", "json").json == []
+
+    ralph("undo", earlier)
+    (conflict,) = ralph("conflicts", "--format", "json").json
+    assert conflict["earlier"]["id"] == earlier
+    assert earlier in ralph("conflicts").out
+
+    assert ralph("conflicts", "--keep", earlier).code == 0
+    assert ralph("conflicts", "--format", "json").json == []
+    assert ralph("show", earlier, "--format", "json").json["supersedes"] == [conflict["later"]["id"]]
+    assert ralph("conflicts", "--keep", earlier).error == "conflict-not-found"
