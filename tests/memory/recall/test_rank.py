@@ -9,7 +9,8 @@ import pytest
 
 from ralph.core.tokenize import tokenize, tokenize_path
 from ralph.memory.recall.query import RecallContext, build_query
-from ralph.memory.recall.rank import WEIGHTS, Ranking, ScoredMemory
+from ralph.memory.recall.rank import Ranking
+from ralph.memory.recall.scored import WEIGHTS, ScoredMemory
 
 NOW = "2026-06-01T12:00:00.000Z"
 
