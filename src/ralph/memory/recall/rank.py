@@ -23,7 +23,7 @@ from ralph.memory.recall.relations import (
     last_confirmed,
     whole_path,
 )
-from ralph.memory.recall.scored import MIN_PROSE_WORDS, PROSE_WEIGHTS, WEIGHTS, ScoredMemory
+from ralph.memory.recall.scored import FILE_COMPONENTS, MIN_PROSE_WORDS, PROSE_WEIGHTS, WEIGHTS, ScoredMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
+CLOSE_SECOND = 0.9
+"""Word score of the second best match, relative to the best, from which words alone do not single out one."""
 COVERAGE_HITS = 20
 """Number of best matching texts that tell how many candidates name files."""
 SIMILARITY_DEVIATIONS = 4.0
@@ -118,6 +120,7 @@ class Ranking:
         """What the most similar of so many texts would reach by chance."""
         self._mean_length = 0.0
         self._file_coverage = 0.0
+        """How much files count: nothing if the best match has no rival, or no candidate names files."""
         self._maxima: tuple[float, ...] = ()
         self.hits: dict[int, ScoredMemory] = {}
 
@@ -133,7 +136,8 @@ class Ranking:
         amounts = [self._score_content(hit, words) for hit, words in zip(new, split, strict=True)]
         if not self._maxima:
             self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
-            self._file_coverage = _file_coverage(new, [text for text, _, _ in amounts])
+            texts = [text for text, _, _ in amounts]
+            self._file_coverage = _file_coverage(new, texts) * _ambiguity(texts)
         for hit, (text, title, paths) in zip(new, amounts, strict=True):
             hit.add("words", text / self._maxima[0])
             hit.add("title", title / self._maxima[1])
@@ -214,18 +218,29 @@ class Ranking:
         return sorted(feedback := self._feedback(whole_path), key=lambda path: -sum(feedback[path].values()))
 
     def score_shared_files(self) -> None:
-        """Add scores for sharing files or folders with the top hits."""
+        """Add scores for sharing files or folders with the top hits, to what matches by its content as well."""
         for name, place_of in (("files", file_key), ("folders", folder)):
             feedback = self._feedback(place_of)
             sums = {place: sum(shares.values()) for place, shares in feedback.items()}
             total = sum(hit.score**FEEDBACK_EXPONENT for hit in self.top(FEEDBACK_HITS))
             for hit in self.hits.values() if feedback and total else ():
+                if not hit.content_score:
+                    continue
                 seq = hit.row["seq"]
                 best = 0.0
                 for place in map(place_of, hit.files):
                     if place in sums:
                         best = max(best, sums[place] - OWN_FEEDBACK_DISCOUNT * feedback[place].get(seq, 0.0))
                 hit.add(name, self._file_coverage * best / total)
+        self._compensate_without_files()
+
+    def _compensate_without_files(self) -> None:
+        """Give candidates that name no files what the best matches earn by files, as far as their words match."""
+        best = sorted(self.hits.values(), key=lambda hit: -hit.amounts.get("words", 0.0))[:COVERAGE_HITS]
+        earned = [sum(hit.components.get(name, 0.0) for name in FILE_COMPONENTS) for hit in best if hit.files]
+        for hit in self.hits.values() if sum(earned) else ():
+            if not hit.files:
+                hit.add("no files", _mean(earned) * hit.amounts.get("words", 0.0))
 
     def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Return the feedback of each top hit for the files or folders it touches."""
@@ -398,6 +413,12 @@ def _file_coverage(hits: Sequence[ScoredMemory], scores: Sequence[float]) -> flo
     """
     best = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])[:COVERAGE_HITS]
     return sum(1 for _, hit in best if hit.files) / len(best) if best else 0.0
+
+
+def _ambiguity(scores: Sequence[float]) -> float:
+    """Return how little words single out one match, from 0 to 1; files must not push it out if they do."""
+    best, second = sorted((*scores, 0.0, 0.0), reverse=True)[:2]
+    return min(1.0, second / (CLOSE_SECOND * best)) if best else 1.0
 
 
 def _mean(values: Sequence[float]) -> float:

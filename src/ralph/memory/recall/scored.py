@@ -19,6 +19,7 @@ WEIGHTS = {
     "title": 0.1,
     "files": 1.3,
     "folders": 0.3,
+    "no files": 1.0,
     "together": 0.35,
     "links": 0.2,
     "meaning": 0.5,
@@ -52,6 +53,8 @@ EPISODE_WEIGHTS = {
 }
 """Weight of each score component of an episode. What only some of them have, such as files, would hide the others."""
 
+FILE_COMPONENTS = ("paths", "files", "folders")
+"""Components that only memories with files can have."""
 CONTENT_COMPONENTS = ("words", "title", "paths", "named", "meaning")
 """Components that come from the memory itself."""
 
