@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-prompts bench-decisions prove docs gitleaks lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions prove docs gitleaks lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -163,6 +163,13 @@ simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies
 
 bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
 	@$(PEERS)/bin/python -m bench.recall $(ARGS)
+
+# Only to compare with: nothing of Ralph uses tantivy.
+$(VENV)/.scale: $(VENV)/.dev
+	@$(PIP) tantivy && touch $@
+
+bench-scale: $(VENV)/.scale ## A known memory among many, beside tantivy; RALPH_BENCH_SIZES=10000,1000000 RALPH_BENCH_STORE=postgres
+	@$(BIN)/python -m bench scale
 
 bench-prompts: $(VENV)/.dev ## What is shown for labeled prompts; BENCH_DATA=folder of memories.md files, ARGS="--meaning"
 	@$(BIN)/python -m bench.prompts $(ARGS)

@@ -15,6 +15,7 @@ from bench import (
     parallel,
     postgres,
     recall_speed,
+    scale,
     server,
     simulate,
     transcripts,
@@ -36,15 +37,17 @@ MEASUREMENTS = {
     "transcripts": transcripts.run,
     "growth": growth.run,
 }
-BY_NAME_ONLY = {"simulate": simulate.run}
-"""It takes minutes and measures no speed."""
+BY_NAME_ONLY = {"simulate": simulate.run, "scale": scale.run}
+"""One takes minutes and measures no speed; the other needs tantivy."""
 
 
 def main() -> int:
     """Run the measurements."""
     known = {**MEASUREMENTS, **BY_NAME_ONLY}
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all but simulate; of: {', '.join(known)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"default: all but simulate and scale; of: {', '.join(known)}"
+    )
     names = parser.parse_args().names
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown measurement: {unknown[0]}")

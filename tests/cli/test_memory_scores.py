@@ -19,7 +19,7 @@ from ralph.core.records import MemoryState, RecalledMemory, timestamp
 from ralph.core.text import find_paths
 from ralph.memory.recall.candidates import MAX_CANDIDATES
 from ralph.memory.recall.labels import SCORE_DESCRIPTIONS
-from ralph.memory.recall.rank import EPISODE_WEIGHTS, WEIGHTS
+from ralph.memory.recall.scored import EPISODE_WEIGHTS, WEIGHTS
 from ralph.memory.recall.select import MAX_SHOWN
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo

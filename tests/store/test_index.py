@@ -417,7 +417,7 @@ def test_a_comparison_counts_each_row_once(path: Path) -> None:
 def test_how_common_a_word_is_is_estimated_near_the_truth_when_not_all_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralph.store.sqlite.words.MAX_POSTINGS", 200)
+    monkeypatch.setattr("ralph.store.postings.MAX_POSTINGS", 200)
     store = create_store(str(tmp_path / "ralph.db"), "tests")
     memories = [
         a_memory(

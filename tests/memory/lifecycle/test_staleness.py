@@ -25,8 +25,8 @@ from ralph.memory.lifecycle.staleness import (
 )
 from ralph.memory.recall.prime import fit_to_budget, render_primer
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.rank import WEIGHTS
 from ralph.memory.recall.render import render_knowledge_section, render_learning
+from ralph.memory.recall.scored import WEIGHTS
 from tests.make import a_memory
 from tests.memory.recall.test_rank import NOW, ranked, row, titles
 

@@ -9,7 +9,8 @@ import pytest
 
 from ralph.core.tokenize import tokenize, tokenize_path
 from ralph.memory.recall.query import RecallContext, build_query
-from ralph.memory.recall.rank import WEIGHTS, Ranking, ScoredMemory
+from ralph.memory.recall.rank import Ranking
+from ralph.memory.recall.scored import FILE_COMPONENTS, WEIGHTS, ScoredMemory
 
 NOW = "2026-06-01T12:00:00.000Z"
 
@@ -104,12 +105,63 @@ def test_what_touches_the_files_of_the_best_is_raised() -> None:
     found = ranked(
         RecallContext(title="rounding of invoices goes wrong", at=NOW),
         row(1, "Rounding of invoices", "half up", ("billing/money.py",)),
-        row(2, "Cents", "a float loses half", ("billing/money.py",)),
-        row(3, "Sense", "a flute gains half", ("music/wind.py",)),
+        row(2, "Cents", "a float loses in rounding", ("billing/money.py",)),
+        row(3, "Sense", "a flute gains by rounding", ("music/wind.py",)),
     )
 
     assert titles(found) == ["Rounding of invoices", "Cents", "Sense"]
     assert found[1].components["files"] > 0
+
+
+def test_a_file_in_a_tree_that_was_moved_is_the_same_file() -> None:
+    found = ranked(
+        RecallContext(title="rounding of invoices goes wrong", at=NOW),
+        row(1, "Rounding of invoices", "half up", ("src/main/java/shop/billing/Money.java",)),
+        row(2, "Cents", "a float loses in rounding", ("src/java/shop/billing/Money.java",)),
+        row(3, "Sense", "a flute gains by rounding", ("src/java/shop/music/Wind.java",)),
+    )
+
+    assert titles(found) == ["Rounding of invoices", "Cents", "Sense"]
+    assert found[1].components["files"] > 0
+
+
+def test_files_raise_only_what_matches_by_its_content() -> None:
+    found = ranked(
+        RecallContext(title="rounding of invoices goes wrong", at=NOW),
+        row(1, "Rounding of invoices", "half up", ("billing/money.py",)),
+        row(2, "Invoices", "rounding them is hard", ("billing/money.py",)),
+        row(3, "Cents", "a float loses half", ("billing/money.py",)),
+    )
+
+    assert titles(found)[-1] == "Cents"
+    assert not {"files", "folders"} & found[-1].components.keys()
+
+
+def test_files_do_not_push_out_the_one_that_the_words_single_out() -> None:
+    rivals = [
+        row(n, f"Money of billing {n}", "rounding", ("billing/money.py", "billing/rounding.py")) for n in range(2, 9)
+    ]
+    found = ranked(
+        RecallContext(title="rounding of invoices with Swedish discounts, cents and Danish taxes", at=NOW),
+        row(1, "Swedish discounts", "cents, invoices and Danish taxes need rounding", ()),
+        *rivals,
+    )
+
+    assert titles(found)[0] == "Swedish discounts"
+    assert all(sum(one.components.get(name, 0.0) for name in FILE_COMPONENTS) < 0.3 for one in found)
+
+
+def test_what_names_no_files_is_not_behind_for_that() -> None:
+    found = ranked(
+        RecallContext(title="rounding of invoices", at=NOW),
+        row(1, "Rounding of invoices", "half up, as the tax office wants it", ()),
+        row(2, "Rounding of invoices", "half up, as the bank wants it", ("billing/money.py",)),
+        row(3, "Rounding", "of some invoices", ("billing/money.py",)),
+    )
+
+    first, second = (next(one for one in found if one.row["seq"] == seq) for seq in (1, 3))
+    assert first.score > second.score
+    assert first.components["no files"] > 0
 
 
 def test_a_file_that_the_task_names_counts() -> None:

@@ -11,7 +11,7 @@ from ralph.memory.recall.candidates import recall_memories
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.estimate import COEFFICIENTS, estimate_relevance
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.rank import WEIGHTS
+from ralph.memory.recall.scored import WEIGHTS
 from ralph.memory.recall.select import SESSION_CUT
 from ralph.memory.sessions import session_query
 from ralph.project import Project

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ralph.memory.recall.query import RecallContext
-from ralph.memory.recall.rank import ScoredMemory
+from ralph.memory.recall.scored import ScoredMemory
 from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT, select
 from tests.memory.recall.test_rank import row
 

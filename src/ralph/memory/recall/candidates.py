@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Attempt, FailureReport
     from ralph.memory.recall.query import RecallContext
-    from ralph.memory.recall.rank import ScoredMemory
+    from ralph.memory.recall.scored import ScoredMemory
     from ralph.memory.recall.select import Cut
     from ralph.store import Store
     from ralph.store.database import WordMatches

@@ -9,7 +9,8 @@ from ralph.core.text import compiled_pattern
 from ralph.core.tokenize import tokenize
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.query import build_query
-from ralph.memory.recall.rank import EPISODE_WEIGHTS, Ranking
+from ralph.memory.recall.rank import Ranking
+from ralph.memory.recall.scored import EPISODE_WEIGHTS
 from ralph.memory.recall.select import Cut, irrelevance_reason
 from ralph.store.episodes import EpisodeFilter, row_to_episode
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Episode
     from ralph.memory.recall.query import RecallContext
-    from ralph.memory.recall.rank import ScoredMemory
+    from ralph.memory.recall.scored import ScoredMemory
     from ralph.store import Store
 
 MAX_CANDIDATES = 60

@@ -9,6 +9,7 @@ SCORE_DESCRIPTIONS = {
     "title": "title shares words with the query title",
     "files": "shares files with the top matches",
     "folders": "shares folders with the top matches",
+    "no files": "names no files: what others earn by theirs",
     "together": "learned right before or after a match",
     "links": "links to a match, or is linked from one",
     "meaning": "similar meaning, regardless of wording",

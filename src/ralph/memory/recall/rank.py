@@ -10,11 +10,20 @@ from __future__ import annotations
 import math
 
 from ralph.core.tokenize import inverse_document_frequency, parse_string_list, tokenize
-from ralph.memory.lifecycle.confidence import days_between, days_of, decayed_confidence
+from ralph.memory.lifecycle.confidence import days_of, decayed_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
 from ralph.memory.recall.common_words import COMMON_STEMS
-from ralph.memory.recall.estimate import INHERITED_SHARE, SOURCE_SHARE, estimate_relevance
+from ralph.memory.recall.estimate import INHERITED_SHARE, SOURCE_SHARE
 from ralph.memory.recall.query import path_segments
+from ralph.memory.recall.relations import (
+    file_key,
+    folder,
+    has_same_origin,
+    is_consecutive,
+    last_confirmed,
+    whole_path,
+)
+from ralph.memory.recall.scored import FILE_COMPONENTS, MIN_PROSE_WORDS, PROSE_WEIGHTS, WEIGHTS, ScoredMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,49 +33,6 @@ if TYPE_CHECKING:
     from ralph.memory.recall.query import RecallContext, RecallQuery
 
     Row = dict[str, Any]
-
-WEIGHTS = {
-    "words": 1.0,
-    "paths": 0.45,
-    "named": 0.3,
-    "title": 0.1,
-    "files": 1.3,
-    "folders": 0.3,
-    "together": 0.35,
-    "links": 0.2,
-    "meaning": 0.5,
-    "recency": 0.15,
-    "tags": 0.05,
-    "confidence": 0.1,
-    "success": 0.1,
-    "hat": 0.05,
-    "task type": 0.05,
-    "feature": 0.1,
-    "failure": 0.1,
-    "stale": -0.3,
-}
-"""Weight of each score component. docs/recall.md lists the measured effect of most of them."""
-
-PROSE_WEIGHTS = {**WEIGHTS, "meaning": 1.0, "recency": 0.3}
-"""The same if both the query and the memory are long texts that name no files, such as reports.
-
-The meaning of a long text is known better than that of a sentence, and nothing else tells such texts apart.
-"""
-MIN_PROSE_WORDS = 40
-"""Number of words of a long text."""
-
-EPISODE_WEIGHTS = {
-    "words": 1.0,
-    "source": 0.3,
-    "end": 0.5,
-    "meaning": 0.5,
-    "recency": 0.05,
-    "success": 0.1,
-}
-"""Weight of each score component of an episode. What only some of them have, such as files, would hide the others."""
-
-CONTENT_COMPONENTS = ("words", "title", "paths", "named", "meaning")
-"""Components that come from the memory itself."""
 
 BM25_SATURATION, BM25_LENGTH_PENALTY = 1.5, 0.4
 """BM25 parameters: saturation of repeated words and penalty for long texts."""
@@ -100,8 +66,8 @@ SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
-FILE_KEY_SEGMENTS = 3
-"""Number of last segments of a path that identify a file."""
+CLOSE_SECOND = 0.9
+"""Word score of the second best match, relative to the best, from which words alone do not single out one."""
 COVERAGE_HITS = 20
 """Number of best matching texts that tell how many candidates name files."""
 SIMILARITY_DEVIATIONS = 4.0
@@ -110,82 +76,6 @@ HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
 _DATE_COLUMNS = ("created_at", "started_at", "at")
 """Columns with the date of a memory, a journal entry or an episode."""
-CONSECUTIVE_WITHIN_DAYS = 10 / (24 * 60)
-"""Maximum time between two memories learned together, in days."""
-
-
-class ScoredMemory:
-    """A candidate memory or episode with its row, score components, total score and estimated relevance."""
-
-    __slots__ = (
-        "_vocabulary",
-        "_weights",
-        "amounts",
-        "certainty",
-        "components",
-        "files",
-        "inherited",
-        "row",
-        "score",
-        "telling",
-    )
-
-    def __init__(self, row: Row, weights: Mapping[str, float] = WEIGHTS) -> None:
-        self.row = row
-        self._weights = weights
-        self._vocabulary: set[str] | None = None
-        self.files = parse_string_list(row["files"])
-        self.components: dict[str, float] = {}
-        self.amounts: dict[str, float] = {}
-        """Amount of each kind of evidence, before it is weighted."""
-        self.score = 0.0
-        self.telling: tuple[str, ...] = ()
-        """Words in common with the query that tell something about its subject, most distinctive first."""
-        self.certainty = ""
-        """Why it certainly belongs to the query; empty if that is not certain."""
-        self.inherited = 0.0
-        """Estimated relevance that it has because of a neighbor."""
-
-    @property
-    def vocabulary(self) -> set[str]:
-        """The words of its title and text."""
-        if self._vocabulary is None:
-            self._vocabulary = {*self.row["title_words"].split(), *self.row["body_words"].split()}
-        return self._vocabulary
-
-    @property
-    def content_score(self) -> float:
-        """The part of the score that comes from its own content."""
-        return sum(self.components.get(name, 0.0) for name in CONTENT_COMPONENTS)
-
-    @property
-    def is_related(self) -> bool:
-        """Whether it has something in common with the query by itself, other than common words."""
-        amounts = self.amounts
-        return bool(
-            self.telling
-            or self.certainty
-            or any(amounts.get(name) for name in ("similar", "named", "feature", "failure"))
-        )
-
-    @property
-    def is_match(self) -> bool:
-        """Whether it matches the query by itself, be it by common words; being near another match is not enough."""
-        return self.is_related or any(self.amounts.get(name) for name in ("words", "title", "paths", "tags"))
-
-    @property
-    def relevance(self) -> float:
-        """The estimated probability that it is relevant."""
-        return max(estimate_relevance(self.amounts) if self.is_related else 0.0, self.inherited)
-
-    def add(self, name: str, amount: float) -> None:
-        """Add evidence, and its share of the score."""
-        if amount:
-            self.amounts[name] = self.amounts.get(name, 0.0) + amount
-            if name in self._weights:
-                share = self._weights[name] * amount
-                self.components[name] = self.components.get(name, 0.0) + share
-                self.score += share
 
 
 class Ranking:
@@ -230,6 +120,7 @@ class Ranking:
         """What the most similar of so many texts would reach by chance."""
         self._mean_length = 0.0
         self._file_coverage = 0.0
+        """How much files count: nothing if the best match has no rival, or no candidate names files."""
         self._maxima: tuple[float, ...] = ()
         self.hits: dict[int, ScoredMemory] = {}
 
@@ -245,7 +136,8 @@ class Ranking:
         amounts = [self._score_content(hit, words) for hit, words in zip(new, split, strict=True)]
         if not self._maxima:
             self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
-            self._file_coverage = _file_coverage(new, [text for text, _, _ in amounts])
+            texts = [text for text, _, _ in amounts]
+            self._file_coverage = _file_coverage(new, texts) * _ambiguity(texts)
         for hit, (text, title, paths) in zip(new, amounts, strict=True):
             hit.add("words", text / self._maxima[0])
             hit.add("title", title / self._maxima[1])
@@ -323,21 +215,32 @@ class Ranking:
 
     def top_files(self) -> list[str]:
         """Return the files of the top hits, most relevant first."""
-        return sorted(feedback := self._feedback(_whole_path), key=lambda path: -sum(feedback[path].values()))
+        return sorted(feedback := self._feedback(whole_path), key=lambda path: -sum(feedback[path].values()))
 
     def score_shared_files(self) -> None:
-        """Add scores for sharing files or folders with the top hits."""
-        for name, place_of in (("files", _file_key), ("folders", _folder)):
+        """Add scores for sharing files or folders with the top hits, to what matches by its content as well."""
+        for name, place_of in (("files", file_key), ("folders", folder)):
             feedback = self._feedback(place_of)
             sums = {place: sum(shares.values()) for place, shares in feedback.items()}
             total = sum(hit.score**FEEDBACK_EXPONENT for hit in self.top(FEEDBACK_HITS))
             for hit in self.hits.values() if feedback and total else ():
+                if not hit.content_score:
+                    continue
                 seq = hit.row["seq"]
                 best = 0.0
                 for place in map(place_of, hit.files):
                     if place in sums:
                         best = max(best, sums[place] - OWN_FEEDBACK_DISCOUNT * feedback[place].get(seq, 0.0))
                 hit.add(name, self._file_coverage * best / total)
+        self._compensate_without_files()
+
+    def _compensate_without_files(self) -> None:
+        """Give candidates that name no files what the best matches earn by files, as far as their words match."""
+        best = sorted(self.hits.values(), key=lambda hit: -hit.amounts.get("words", 0.0))[:COVERAGE_HITS]
+        earned = [sum(hit.components.get(name, 0.0) for name in FILE_COMPONENTS) for hit in best if hit.files]
+        for hit in self.hits.values() if sum(earned) else ():
+            if not hit.files:
+                hit.add("no files", _mean(earned) * hit.amounts.get("words", 0.0))
 
     def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Return the feedback of each top hit for the files or folders it touches."""
@@ -359,13 +262,13 @@ class Ranking:
         """
         before = {seq: (hit.score, hit.content_score, hit.relevance) for seq, hit in self.hits.items()}
         for first, second in consecutive:
-            if first in before and second in before and _is_consecutive(self.hits[first].row, self.hits[second].row):
+            if first in before and second in before and is_consecutive(self.hits[first].row, self.hits[second].row):
                 for source, target, share in ((first, second, SHARE_TO_NEXT), (second, first, SHARE_TO_PREVIOUS)):
                     hit = self.hits[target]
                     score, content, relevance = before[source]
                     headroom = max(NEIGHBOR_CAP * score - hit.score, 0.0) / WEIGHTS["together"]
                     hit.add("together", min(share * content, headroom))
-                    if "words" in hit.amounts or _has_same_origin(hit.row, self.hits[source].row):
+                    if "words" in hit.amounts or has_same_origin(hit.row, self.hits[source].row):
                         hit.inherited = max(hit.inherited, INHERITED_SHARE * relevance)
 
     def score_links(self, links: Iterable[tuple[int, int]]) -> None:
@@ -436,7 +339,7 @@ class Ranking:
             row = hit.row
             hit.add("tags", self._score_tags(row["tag_words"]))
             self._score_subject(hit)
-            hit.add("confidence", decayed_confidence(row["confidence"], at - days_of(_last_confirmed(row))))
+            hit.add("confidence", decayed_confidence(row["confidence"], at - days_of(last_confirmed(row))))
             hit.add("success", row["success_rate"] or 0.0)
             hit.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
             hit.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
@@ -512,50 +415,18 @@ def _file_coverage(hits: Sequence[ScoredMemory], scores: Sequence[float]) -> flo
     return sum(1 for _, hit in best if hit.files) / len(best) if best else 0.0
 
 
+def _ambiguity(scores: Sequence[float]) -> float:
+    """Return how little words single out one match, from 0 to 1; files must not push it out if they do."""
+    best, second = sorted((*scores, 0.0, 0.0), reverse=True)[:2]
+    return min(1.0, second / (CLOSE_SECOND * best)) if best else 1.0
+
+
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values and sum(values) else 1.0
 
 
 def _sort_key(hit: ScoredMemory) -> tuple[float, int]:
     return -hit.score, -hit.row["seq"]
-
-
-def _whole_path(path: str) -> str:
-    return path
-
-
-def _file_key(path: str) -> str:
-    """Return what identifies a file even if its tree was moved, as from `src/java` to `src/main/java`."""
-    return "/".join(path.rsplit("/", FILE_KEY_SEGMENTS)[-FILE_KEY_SEGMENTS:])
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _last_confirmed(row: Row) -> str:
-    """Return when a memory was last created, used or verified."""
-    return max(str(row["used_at"] or ""), str(row["verified_at"] or ""), str(row["created_at"]))
-
-
-def _origin(row: Row) -> tuple[object, ...]:
-    """Return the session or attempt a memory was learned in; empty if unknown."""
-    origin = tuple(row[name] for name in ("origin_session", "origin_run", "origin_task", "origin_attempt"))
-    return origin if any(origin) else ()
-
-
-def _has_same_origin(one: Row, other: Row) -> bool:
-    return bool(_origin(one)) and _origin(one) == _origin(other)
-
-
-def _is_consecutive(one: Row, other: Row) -> bool:
-    """Return whether two memories were learned one after the other.
-
-    Memories with the same timestamp were imported in bulk, unless one session or attempt learned both.
-    """
-    if _origin(one) or _origin(other):
-        return _has_same_origin(one, other)
-    return 0 < abs(days_between(one["created_at"], other["created_at"])) <= CONSECUTIVE_WITHIN_DAYS
 
 
 def _index_by_part(mentions: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[tuple[str, ...], int]]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from ralph.memory.recall.query import RecallContext
-    from ralph.memory.recall.rank import ScoredMemory
+    from ralph.memory.recall.scored import ScoredMemory
 
 MAX_SHOWN = 8
 """Number of memories shown by default."""

@@ -7,7 +7,7 @@ from array import array
 from psycopg.rows import tuple_row
 
 from ralph.store.database import WordMatches
-from ralph.store.postings import most_selective, top_rows
+from ralph.store.postings import most_selective, plan_reading, top_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures", "episode": "episodes"}
 """Table that each index covers."""
-SAMPLE_ROWS = 128
-"""Number of newest rows from which word frequencies are estimated."""
+MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS, ROWS_PER_SAMPLED = 128, 1_000, 1_000
+"""Number of newest rows from which word frequencies are estimated, and of rows of the table for each of them."""
 MAX_UNSAMPLED_ROWS = 2_000
 """Maximum number of rows of a project that is searched without estimating word frequencies."""
-MAX_POSTINGS = 20_000
-"""Maximum number of postings that a search reads, rarest words first."""
 MAX_LEXEME_LENGTH = 200
 """Maximum length of a search word, in characters; no indexed word is longer."""
 MAX_FILTERED_POSTINGS = 100_000
@@ -53,17 +51,20 @@ class PostgresWordIndex:
         total, counts = self._estimate_counts(index, words, values)
         if not total:
             return WordMatches([], {}, 0)
-        read = most_selective(counts, words, total, MAX_POSTINGS)
+        plan = plan_reading(counts, words, total)
+        read = dict.fromkeys(plan.whole, ()) | {
+            word: companions for word in (plan.anchor, *plan.shared) if word and (companions := plan.companions(word))
+        }
         older = "" if below is None else f" AND w.seq < {below:d}"
         found = self._postings(f"{index}_words AS w", f"w.project_id = :project_id{older}", read, values)
-        held_by = {word: len(found[word]) if word in found else counts[word] for word in words}
+        held_by = counts | {word: len(found[word]) for word in plan.whole}
         best = top_rows(found, held_by, words, total, 2 * limit)
         rows = self._rows(index, best[:limit], where, values)
         if len(rows) < limit < len(best):
             rows += self._rows(index, best[limit:], where, values)
-        if len(rows) < limit and (len(best) == 2 * limit or len(read) < len(words)):
+        if len(rows) < limit and (len(best) == 2 * limit or len(plan.whole) < len(words)):
             # The filter excludes too many of these: search again with the filter in the query, which is slower.
-            few = most_selective(held_by, words, total, MAX_FILTERED_POSTINGS)
+            few = dict.fromkeys(most_selective(held_by, words, MAX_FILTERED_POSTINGS), ())
             source = f"{index}_words AS w JOIN {_TABLES[index]} AS r ON r.project_id = w.project_id AND r.seq = w.seq"
             found = self._postings(source, where + older, few, values)
             more = self._rows(index, top_rows(found, held_by, words, total, limit), where, values)
@@ -88,25 +89,36 @@ class PostgresWordIndex:
         if count <= MAX_UNSAMPLED_ROWS:
             return count, dict.fromkeys(words, 0)
         total = max(count, (last - oldest + 1) * count // (last - first + 1))
+        sampled = min(max(MIN_SAMPLE_ROWS, total // ROWS_PER_SAMPLED), MAX_SAMPLE_ROWS)
         counted = dict(
             self._tuples(
                 f"""
                 SELECT l.lexeme, COUNT(*) FROM (
                     SELECT found_by FROM {index}_words WHERE project_id = :project_id
-                    ORDER BY seq DESC LIMIT {SAMPLE_ROWS}
+                    ORDER BY seq DESC LIMIT {sampled}
                 ) AS w CROSS JOIN LATERAL unnest(w.found_by) AS l
                 JOIN unnest(CAST(:words AS TEXT[])) AS a (word) ON a.word = l.lexeme GROUP BY l.lexeme
                 """,
                 {**values, "words": [f"{values['project_id']}/{_plain(word)}" for word in words]},
             )
         )
-        return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // SAMPLE_ROWS for word in words}
+        return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // sampled for word in words}
 
     def _postings(
-        self, source: str, where: str, words: Mapping[str, float], values: Mapping[str, object]
+        self, source: str, where: str, words: Mapping[str, Sequence[str]], values: Mapping[str, object]
     ) -> dict[str, array[int]]:
-        """Return the `seq` values of the rows that contain each word, newest first."""
-        asked = [_lexeme(f"{values['project_id']}/{word}") for word in words]
+        """Return the `seq` values of the rows that contain each word, newest first.
+
+        If a word has companions, only of rows that contain one of them too.
+        """
+
+        def lexeme(word: str) -> str:
+            return _lexeme(f"{values['project_id']}/{word}")
+
+        asked = [
+            f"{lexeme(word)} & ({' | '.join(map(lexeme, companions))})" if companions else lexeme(word)
+            for word, companions in words.items()
+        ]
         rows = self._tuples(
             f"""
             SELECT q.place, (

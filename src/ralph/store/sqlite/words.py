@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.core.tokenize import inverse_document_frequency
 from ralph.store.database import WordMatches
-from ralph.store.postings import top_rows
+from ralph.store.postings import most_selective, plan_reading, top_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +24,14 @@ INDEX_BATCH = 100
 """Number of rows to index per statement. More save no time and make statements longer."""
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures", "episode": "episodes"}
 """Table that each index covers."""
-MAX_POSTINGS = 20_000
-"""Maximum number of postings that a search reads, rarest words first.
-
-It keeps the cost of a search constant as the table grows; FTS5's own ranking reads every posting of every word.
-"""
 MAX_FILTERED_POSTINGS = 100_000
 """Maximum number of postings that a search reads if a filter excludes most matches."""
+MAX_SHARED = 3_000
+"""Maximum number of postings of a frequent word that are read because the rows contain other words as well."""
 MIN_POSTINGS = 64
 """Number of newest postings that a search reads of every word."""
+MIN_CANDIDATES = 300
+"""Number of newest postings that a search reads if all words are frequent."""
 
 
 def _phrase(word: str) -> str:
@@ -45,39 +43,64 @@ def _phrase(word: str) -> str:
 
 
 class _Postings:
-    """The newest rows that contain a word, and whether these are all."""
+    """The newest rows that contain a word, and how many there are."""
 
-    __slots__ = ("_span", "is_whole", "seqs")
+    __slots__ = ("count", "is_whole", "seqs")
 
-    def __init__(self, seqs: list[int], is_whole: bool, span: int) -> None:
-        """`span` is the distance between the first and the last `seq` of the table."""
+    def __init__(self, seqs: list[int], is_whole: bool, count: int) -> None:
         self.seqs = seqs
         self.is_whole = is_whole
-        self._span = span
-
-    def count(self, total: int) -> int:
-        """Return the number of rows that contain the word, extrapolated from their density unless all were read."""
-        if self.is_whole or not self.seqs:
-            return len(self.seqs)
-        return min(total, len(self.seqs) * self._span // (self.seqs[0] - self.seqs[-1] + 1))
+        """Whether these are all rows that contain the word."""
+        self.count = count
 
 
-def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
-    """Return the rarest words whose postings can all be read, at least one."""
-    budget = MAX_FILTERED_POSTINGS
-    chosen: dict[str, float] = {}
-    for word in sorted(words, key=held_by.__getitem__):
-        budget -= held_by[word]
-        if budget < 0 and chosen:
-            break
-        chosen[word] = words[word]
-    return chosen
+def _heaviest(
+    postings: Mapping[str, _Postings], counts: Mapping[str, int], words: Mapping[str, float], total: int, limit: int
+) -> list[int]:
+    return top_rows({word: held.seqs for word, held in postings.items()}, counts, words, total, limit)
 
 
-def _heaviest(postings: Mapping[str, _Postings], words: Mapping[str, float], total: int, most: int) -> list[int]:
-    seqs = {word: held.seqs for word, held in postings.items()}
-    held_by = {word: held.count(total) for word, held in postings.items()}
-    return top_rows(seqs, held_by, words, total, most)
+class _PostingReader:
+    """Reader of the postings of the words of one search."""
+
+    def __init__(
+        self, read_tuples: ReadTuples, source: str, total: int, span: int, values: Mapping[str, object]
+    ) -> None:
+        """`span` is the distance between the first and the last `seq` of the table."""
+        self._tuples = read_tuples
+        self._sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
+        self._total, self._span, self._values = total, span, values
+
+    def read_planned(self, words: Mapping[str, float]) -> dict[str, _Postings]:
+        """Return the newest postings of each word, and more as `plan_reading` says."""
+        postings = {word: self._read_newest(word) for word in words}
+        plan = plan_reading({word: held.count for word, held in postings.items()}, words, self._total)
+        for word in plan.whole:
+            if not postings[word].is_whole:
+                # Twice the estimate, in case the word is more frequent among older rows.
+                most = 2 * postings[word].count
+                seqs = self._read(_phrase(word), most)
+                is_whole = len(seqs) < most
+                postings[word] = _Postings(seqs, is_whole, len(seqs) if is_whole else postings[word].count)
+        if plan.anchor:
+            # In case no row contains another word as well.
+            postings[plan.anchor].seqs = self._read(_phrase(plan.anchor), MIN_CANDIDATES)
+        for word in (plan.anchor, *plan.shared):
+            if word and (companions := plan.companions(word)):
+                held = postings[word]
+                together = self._read(f"{_phrase(word)} AND ({' OR '.join(map(_phrase, companions))})", MAX_SHARED)
+                held.seqs = list(dict.fromkeys((*held.seqs, *together)))
+        return postings
+
+    def _read_newest(self, word: str) -> _Postings:
+        """Return the newest postings of a word, and the number of all, extrapolated from their density."""
+        seqs = self._read(_phrase(word), MIN_POSTINGS)
+        is_whole = len(seqs) < MIN_POSTINGS
+        count = len(seqs) if is_whole else len(seqs) * self._span // (seqs[0] - seqs[-1] + 1)
+        return _Postings(seqs, is_whole, min(count, self._total))
+
+    def _read(self, expression: str, most: int) -> list[int]:
+        return [seq for (seq,) in self._tuples(self._sql, {**self._values, "word": expression, "most": most})]
 
 
 class SqliteWordIndex:
@@ -118,41 +141,23 @@ class SqliteWordIndex:
         if not total or not words:
             return WordMatches([], {}, 0)
         span = newest - first + 1
-        postings = self._postings_by_word(f"{source} WHERE {index}_index MATCH :word {own}", words, total, span, values)
-        held_by = {word: held.count(total) for word, held in postings.items()}
-        best = _heaviest(postings, words, total, 2 * limit)
-        rows = self._rows(index, table, best, where, values)
+        reader = _PostingReader(self._tuples, f"{source} WHERE {index}_index MATCH :word {own}", total, span, values)
+        postings = reader.read_planned(words)
+        held_by = {word: held.count for word, held in postings.items()}
+        best = _heaviest(postings, held_by, words, total, 2 * limit)
+        rows = self._rows(index, table, best[:limit], where, values)
+        if len(rows) < limit < len(best):
+            rows += self._rows(index, table, best[limit:], where, values)
         is_whole = len(best) < 2 * limit and all(held.is_whole for held in postings.values())
         if len(rows) < limit and not is_whole:
             # The filter excludes too many of these: search again with the filter in the query, which is slower.
             source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
-            few = _few_enough(held_by, words)
-            postings = self._postings_by_word(
-                f"{source} WHERE {index}_index MATCH :word {own} AND {where}", few, total, span, values
-            )
-            more = self._rows(index, table, _heaviest(postings, few, total, limit), where, values)
+            few = most_selective(held_by, words, MAX_FILTERED_POSTINGS)
+            source = f"{source} WHERE {index}_index MATCH :word {own} AND {where}"
+            postings = _PostingReader(self._tuples, source, total, span, values).read_planned(few)
+            more = self._rows(index, table, _heaviest(postings, held_by, few, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
         return WordMatches(rows[:limit], held_by, total)
-
-    def _postings_by_word(
-        self, source: str, words: Mapping[str, float], total: int, span: int, values: Mapping[str, object]
-    ) -> dict[str, _Postings]:
-        """Return the newest postings of each word, and as many more of the rarest words as the limit allows."""
-        sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
-        postings = {word: self._read_postings(sql, word, MIN_POSTINGS, span, values) for word in words}
-        budget = MAX_POSTINGS - sum(len(held.seqs) for held in postings.values())
-        cut_off = [word for word, held in postings.items() if not held.is_whole]
-        cut_off.sort(key=lambda word: -words[word] * inverse_document_frequency(postings[word].count(total), total))
-        for word in cut_off:
-            if budget <= 0:
-                break
-            postings[word] = self._read_postings(sql, word, budget + MIN_POSTINGS, span, values)
-            budget -= len(postings[word].seqs) - MIN_POSTINGS
-        return postings
-
-    def _read_postings(self, sql: str, word: str, most: int, span: int, values: Mapping[str, object]) -> _Postings:
-        seqs = [seq for (seq,) in self._tuples(sql, {**values, "word": _phrase(word), "most": most})]
-        return _Postings(seqs, len(seqs) < most, span)
 
     def _rows(self, index: str, table: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
         """Return the rows with these `seq` values, in that order, including the words they are indexed under."""
