@@ -119,3 +119,16 @@ def test_what_sank_by_attempts_that_failed_is_not_shown_any_more() -> None:
     )
 
     assert told == {1: "did not help: only 1 of 8 attempts that saw it completed their task", 2: "", 3: ""}
+
+
+def test_what_an_attempt_stated_itself_goes_before_what_was_inferred_from_it() -> None:
+    attempt: dict[str, Any] = {"origin_run": "r1", "origin_task": "t1", "origin_attempt": 2}
+    found = [
+        scored(1, 3.0, "money is rounded half up", source="automatic", **attempt),
+        scored(2, 2.0, "Round money half up: Decimal", source="explicit", **attempt),
+        scored(3, 1.0, "names hold commas", source="automatic", **attempt),
+    ]
+
+    assert [seq for seq, why in outcome(found).items() if not why] == [2, 3]
+    assert "mem-2" in outcome(found)[1]
+    assert [seq for seq, why in outcome(found[:1]).items() if not why] == [1]

@@ -17,7 +17,7 @@ MAX_NAMED_WORDS = 4
 """Number of words in common that are named."""
 MAX_READ_CHARACTERS = 4_000
 """Length of the text in which words are looked up, in characters."""
-_WRITTEN_WORD = re.compile(r"[^\W_](?:[\w./-]*\w)?")
+_WRITTEN_WORD = re.compile(r"[^\W_]+")
 
 
 def words_as_written(context: RecallContext) -> dict[str, str]:

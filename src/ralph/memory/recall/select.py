@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.records import record, session_key
+from ralph.core.records import MemorySource, record, session_key
 from ralph.core.tokenize import parse_string_list
 from ralph.memory.recall.evidence import describe_evidence, words_as_written
 
@@ -28,6 +28,8 @@ MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
 DUPLICATE_SIMILARITY = 0.7
 """Jaccard similarity of vocabularies from which two memories count as duplicates."""
+RESTATED_SHARE = 0.5
+"""Share of the words of a title that a statement of the same attempt needs to say the same."""
 SAME_KIND_FACTOR = 0.93
 """Score factor for each memory of the same kind already chosen."""
 
@@ -91,6 +93,8 @@ def select(
             why_not[hit.row["seq"]] = reason
         else:
             candidates.append(hit)
+    why_not |= _restated(candidates)
+    candidates = [hit for hit in candidates if hit.row["seq"] not in why_not]
     kinds: dict[str, int] = {}
     while candidates and len(chosen) < limit:
         best = max(candidates, key=lambda hit: hit.score * SAME_KIND_FACTOR ** kinds.get(hit.row["kind"], 0))
@@ -143,6 +147,20 @@ def irrelevance_reason(
     if not hit.is_related and not hit.inherited:
         return "has nothing in common with the task but common words"
     return f"is hardly relevant: {describe_evidence(hit, written)} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
+
+
+def _restated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
+    """Return why inferred memories are left out whose subject their attempt stated itself, in better words."""
+    stated = [hit for hit in candidates if hit.row["source"] == MemorySource.EXPLICIT]
+    reasons: dict[int, str] = {}
+    for hit in candidates if stated else ():
+        subject = set(hit.row["title_words"].split())
+        if hit.row["source"] != MemorySource.AUTOMATIC or not subject or not (origin := session_key(hit.row)):
+            continue
+        for other in stated:
+            if session_key(other.row) == origin and len(subject & other.vocabulary) >= RESTATED_SHARE * len(subject):
+                reasons[hit.row["seq"]] = f"says less than {other.row['id']}, which the same attempt stated"
+    return reasons
 
 
 def _is_negative(hit: ScoredMemory) -> bool:
