@@ -203,7 +203,8 @@ class MemoryQueries:
     ) -> list[Memory]:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
-        With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session. Uses
+        With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session, and long
+        memories by their best sentences. Uses
         full-text search only, unless the settings say otherwise: this runs before every prompt, and an embedding model
         takes long to load.
         """
@@ -228,8 +229,9 @@ class MemoryQueries:
 
         chosen: list[Memory] = []
         for one in shown:
-            if not budget_tokens or count_tokens(render_primer([*chosen, one.memory])) <= budget_tokens:
-                chosen.append(one.memory)
+            memory = _abridged(one.memory, context) if strict else one.memory
+            if not budget_tokens or count_tokens(render_primer([*chosen, memory])) <= budget_tokens:
+                chosen.append(memory)
         return chosen
 
     def prime(
@@ -371,6 +373,16 @@ def _to_recalled(ranked: Iterable[ScoredMemory], context: RecallContext) -> Iter
     written = words_as_written(context)
     for hit in ranked:
         yield to_recalled(hit, describe_evidence(hit, written))
+
+
+def _abridged(memory: Memory, context: RecallContext) -> Memory:
+    """Return a memory that is too long for a session with the sentences that matter most for a context."""
+    from ralph.memory.recall.render import MAX_ENTRY_LENGTH, abridged
+
+    if len(memory.content) <= MAX_ENTRY_LENGTH:
+        return memory
+    query = f"{context.title}\n{context.body}"
+    return replace(memory, content=abridged(memory.id, memory.content, query, MAX_ENTRY_LENGTH))
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:
