@@ -173,10 +173,10 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
     ran = ralph("why", ids[0], "--task", task)
     told = ralph("why", ids[0], "--task", task, "--format", "json").json
 
-    heading, score, *rows, last = ran.out.splitlines()
+    heading, estimate, score, *rows, last = ran.out.splitlines()
     assert heading.startswith(f"{ids[0]}  fix  active  ")
-    likely = f"{told['relevance']:.0%} likely to be relevant"
-    assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}, {likely}"
+    assert estimate == f"  {told['relevance']:.0%} likely to be relevant to {task}: {told['evidence']}."
+    assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}"
     assert sum(float(row.split()[1]) for row in rows) == pytest.approx(round(told["score"], 2))
     assert rows[0].split(maxsplit=3) == [
         "words",
@@ -211,7 +211,7 @@ def test_a_place_is_the_one_in_the_whole_ranking(here: Path, ralph: Ralph) -> No
 
     assert [one["rank"] for one in told] == [1, 2, 3, 4]
     assert [one["shown"] for one in told] == [True, False, False, True]
-    assert "rank 4 of 4, " in ralph("why", other, "--task", task).out
+    assert "rank 4 of 4" in ralph("why", other, "--task", task).out
 
 
 def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[str]) -> None:

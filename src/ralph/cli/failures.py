@@ -12,7 +12,7 @@ from ralph.cli.output import (
     print_list,
 )
 from ralph.core.paging import Page
-from ralph.loop.prompt import report_text
+from ralph.loop.failure_text import report_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

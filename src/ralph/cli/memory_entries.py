@@ -135,6 +135,7 @@ def explain(project: Project, args: argparse.Namespace) -> None:
                     "score": found.score,
                     "because": dict(found.because),
                     "relevance": found.relevance,
+                    "evidence": found.evidence,
                     "rank": found.rank,
                     "ranked": found.ranked,
                 }

@@ -51,6 +51,8 @@ MAX_LOOPS_SHOWN = 3
 """Number of source loops that are listed."""
 MAX_EVENTS_SHOWN = 5
 """Number of events shown by `memory why`."""
+LIKELY_LEGEND = "LIKELY      how likely it is relevant, whatever else there is; decides what is shown"
+SCORE_LEGEND = "SCORE       sum of the shares below, relative to the best match; decides the order"
 FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
 BAR_LENGTH = 10
@@ -123,11 +125,15 @@ def print_scored_hits(
         per_line = max(1, (width - len(indent) + 2) // (SCORE_COMPONENT_WIDTH + 2))
         for start_index in range(0, len(cells), per_line):
             print((indent + "  ".join(cells[start_index : start_index + per_line])).rstrip())
+        if hit.relevance is not None:
+            print(wrap_line(f"{likely} likely: {printable(hit.evidence)}", indent, indent + "  "))
         if explanations and not explanations[rank - 1].is_shown:
             why = explanations[rank - 1]
             print(wrap_line(f"not in the prompt of {why.task_id}: {printable(why.reason)}", indent, indent + "  "))
     used = {name for hit in hits for name, _ in score_components(hit)}
     print()
+    print(truncate(LIKELY_LEGEND, width))
+    print(truncate(SCORE_LEGEND, width))
     for name, meaning in SCORE_DESCRIPTIONS.items():
         if name in used:
             print(truncate(f"{name:10}  {meaning}", width))
@@ -159,6 +165,7 @@ def score_fields(
             "rank": rank,
             "because": dict(hit.because),
             "relevance": hit.relevance,
+            "evidence": hit.evidence,
             "shown": why.is_shown if why else None,
             "reason": why.reason if why else None,
         }
@@ -396,11 +403,13 @@ def print_why(why: Explanation) -> None:
 
 
 def print_rank(why: Explanation | EpisodeExplanation) -> None:
-    """Print the score and rank for a task, and whether its prompt includes it."""
+    """Print the estimate, score and rank for a task, and whether its prompt includes it."""
+    if why.relevance is not None:
+        estimate = f"{why.relevance:.0%} likely to be relevant to {why.task_id}: {printable(why.evidence)}."
+        print(wrap_line(estimate, "  ", "    "))
     if why.score is not None:
-        likely = "" if why.relevance is None else f", {why.relevance:.0%} likely to be relevant"
         rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
-        print(f"  Score for {why.task_id}: {why.score:.2f}{rank}{likely}")
+        print(f"  Score for {why.task_id}: {why.score:.2f}{rank}")
         components = score_components(why)
         largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
         for name, share in components:

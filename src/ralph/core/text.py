@@ -85,15 +85,28 @@ def one_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def summarize_output(text: str, width: int) -> str:
-    """Return the start of what a program printed on one line, without rulers and repeated lines."""
-    lines: list[str] = []
-    for line in text[: 8 * width].splitlines():
+_ABSOLUTE_DIRECTORY = r"(?<![^\s'\"=:])/(?:[^\s/'\"]+/)+"
+_GATE_FAILURE = r"^the gate `[^`]*` failed: "
+
+
+def compact_output(text: str) -> str:
+    """Return what a program printed without rulers, blank lines and repeated lines."""
+    lines: dict[str, str] = {}
+    for line in text.splitlines():
         plain = line.strip()
-        is_ruler = plain and not any(char.isalnum() for char in plain)
-        if plain and not is_ruler and plain not in lines:
-            lines.append(plain)
-    return one_line(" ".join(lines), width)
+        if any(char.isalnum() for char in plain):
+            lines.setdefault(plain, line.rstrip())
+    return "\n".join(lines.values())
+
+
+def gate_failure_prefix(command: str) -> str:
+    """Return the beginning of the reason of an attempt whose gate failed, without directories of absolute paths."""
+    return f"the gate `{one_line(compiled_pattern(_ABSOLUTE_DIRECTORY).sub('', command), 80)}` failed: "
+
+
+def without_gate_prefix(reason: str) -> str:
+    """Return what a gate reported, from the reason of an attempt: the command says nothing about the error."""
+    return compiled_pattern(_GATE_FAILURE).sub("", reason)
 
 
 def count_tokens(text: str) -> int:

@@ -21,7 +21,7 @@ from ralph.core.records import (
     TaskStatus,
     record,
 )
-from ralph.core.text import one_line, sanitize
+from ralph.core.text import gate_failure_prefix, one_line, sanitize
 from ralph.loop.hats import MoveKind
 from ralph.loop.limits import add_attempt_usage, exhausted_task_limit
 from ralph.loop.options import RunOptions
@@ -308,8 +308,3 @@ def next_status(
         reason = f"failed {failures} times, waits for a person; last: {judgment.reason}"
         return NextStatus(status=TaskStatus.BLOCKED, reason=reason, is_out_of_retries=True)
     return NextStatus(status=TaskStatus.PENDING)
-
-
-def gate_failure_prefix(command: str) -> str:
-    """Return the beginning of the reason of an attempt whose gate failed."""
-    return f"the gate `{one_line(command, 80)}` failed: "

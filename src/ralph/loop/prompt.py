@@ -10,22 +10,22 @@ from __future__ import annotations
 from ralph.core.memory_types import LEARNING_CATEGORIES, SIGNAL_TYPES
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection, replace
 from ralph.core.skill import PROMPT_SECTION
-from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, summarize_output, truncate
+from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, truncate
+from ralph.loop.failure_text import interruption_text, report_text, similar_failure_text
 from ralph.loop.stuck import EscalationStep, stuck_warning_lines
 from ralph.memory.recall.render import (
     close_fences,
     escape_inline,
     escape_untrusted,
-    fence_for,
     render_knowledge_section,
 )
 from ralph.memory.recall.render_rules import StandingSection, render_standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.core.records import Attempt, FailureReport, PromptContext, Task
+    from ralph.core.records import Attempt, PromptContext, Task
     from ralph.loop.strategy import ModelChoice
     from ralph.loop.stuck import StuckState
 
@@ -35,6 +35,8 @@ KNOWLEDGE_SECTION = "Project Knowledge"
 """Name of the section that shows memories."""
 PAST_WORK_SECTION = "From Past Work"
 """Name of the section that shows episodes."""
+PREREQUISITES = "Completed Prerequisites"
+"""Heading of what the tasks that came first left behind."""
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
@@ -43,8 +45,8 @@ SIMILAR_FAILURES_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
 """Token budget of the spec and of the plan, each."""
-MAX_FAILURE_CHARACTERS = 300
-"""Maximum length of what a failure of another task is told by, in characters."""
+MIN_REPEATED_CHARACTERS = 20
+"""Length from which notes that another section tells are not repeated in the journal, in characters."""
 PREREQUISITE_CHARACTERS = 300
 """Maximum length of the notes of a prerequisite, in characters."""
 
@@ -170,8 +172,8 @@ def build_prompt(
         fixed.append(_section("Skill", PROMPT_SECTION))
     rules = render_standing(context.rules, rules_tokens) if context.rules else StandingSection()
     if rules.text or rules.left_out:
-        told = (*rules.memories, *rules.episodes)
-        fixed.append(_section(RULES_SECTION, rules.text, rules_tokens, shown=told, left_out=rules.left_out))
+        ids = (*rules.memories, *rules.episodes)
+        fixed.append(_section(RULES_SECTION, rules.text, rules_tokens, shown=ids, left_out=rules.left_out))
     task = [
         *([_section("Hat", hat_instructions)] if hat_instructions else []),
         _task(context),
@@ -190,7 +192,9 @@ def build_prompt(
     knowledge = _knowledge(_without(context, rules.memories), cap, max(0, min(cap, left)))
     past_work = _past_work(context, episodes_tokens, max(0, min(episodes_tokens, left - knowledge.tokens)))
     left -= knowledge.tokens + sum(section.tokens for section in past_work)
-    journal = _journal(context, max(0, min(JOURNAL_TOKENS, left)))
+    told = {section.name: section.text for section in (*tail, knowledge, *past_work)}
+    told[PREREQUISITES] = " ".join(notes for _, notes in context.prerequisites)
+    journal = _journal(context, max(0, min(JOURNAL_TOKENS, left)), told)
     sections = (*fixed, *task, knowledge, *past_work, journal, *tail)
     text = "\n".join(section.text for section in sections if section.text)
     quoted = (*rules.episodes, *(id for section in past_work for id in section.shown))
@@ -242,7 +246,7 @@ def _task(context: PromptContext) -> PromptSection:
     if context.parent:
         lines += ["", f"Part of {context.parent.id}: {escape_inline(context.parent.title)}"]
     if context.prerequisites:
-        lines += ["", "### Completed Prerequisites", ""]
+        lines += ["", f"### {PREREQUISITES}", ""]
         lines += [_prerequisite(done, notes) for done, notes in context.prerequisites]
     lines += [f"\nThe TASK_ID for the sigils is {task.id}."]
     return _section("Task", "\n".join(lines) + "\n")
@@ -288,12 +292,34 @@ def _past_work(context: PromptContext, cap_tokens: int, budget_tokens: int) -> l
     return [_section(PAST_WORK_SECTION, text, cap_tokens, shown=shown, left_out=left_out)]
 
 
-def _journal(context: PromptContext, budget_tokens: int) -> PromptSection:
-    text, shown = journal_text(context.journal, budget_tokens, context.run_id)
-    names = [f"{entry.run_id}/{entry.iteration}" for entry in context.journal]
-    reason = f"exceeds the budget of {budget_tokens} tokens"
-    left_out = (OmittedItem(what=name, why=reason) for name in names[shown:])
+def _journal(context: PromptContext, budget_tokens: int, told: Mapping[str, str]) -> PromptSection:
+    """Return the journal; notes that another section tells (`told`, by its name) are not repeated."""
+    pointers = {entry: _section_that_tells(entry, told) for entry in context.journal}
+    entries = [entry for entry in context.journal if entry.run_id == context.run_id or not pointers[entry]]
+    entries = [replace(entry, notes=f"see {where}") if (where := pointers[entry]) else entry for entry in entries]
+    text, shown = journal_text(entries, budget_tokens, context.run_id)
+    names = [_entry_name(entry) for entry in entries]
+    left_out = [
+        *(
+            OmittedItem(what=_entry_name(entry), why=f"told under {where}")
+            for entry, where in pointers.items()
+            if where and entry.run_id != context.run_id
+        ),
+        *(OmittedItem(what=name, why=f"exceeds the budget of {budget_tokens} tokens") for name in names[shown:]),
+    ]
     return _section("Run Journal", text, JOURNAL_TOKENS, shown=names[:shown], left_out=left_out)
+
+
+def _entry_name(entry: Attempt) -> str:
+    return f"{entry.run_id}/{entry.iteration}"
+
+
+def _section_that_tells(entry: Attempt, told: Mapping[str, str]) -> str:
+    """Return the name of the section that already has the notes of a journal entry; empty if none has."""
+    notes = " ".join(escape_untrusted(entry.notes).split())
+    if len(notes) < MIN_REPEATED_CHARACTERS:
+        return ""
+    return next((name for name, text in told.items() if notes in " ".join(text.split())), "")
 
 
 def journal_text(entries: Sequence[Attempt], budget_tokens: int, run_id: str | None = None) -> tuple[str, int]:
@@ -331,7 +357,7 @@ def _previous_attempts(context: PromptContext) -> list[PromptSection]:
     """Return the failed attempts at this task, newest first."""
     text = "### Previous Attempts\n\nThis task was attempted before. Build on what is listed here; do not repeat it.\n"
     blocks = [(report.attempt_number, report_text(report)) for report in context.reports]
-    blocks += [(entry.number or 0, _interruption(entry)) for entry in context.interruptions]
+    blocks += [(entry.number or 0, interruption_text(entry)) for entry in context.interruptions]
     return _attempts_section("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
 
 
@@ -363,60 +389,11 @@ def _similar_failures(context: PromptContext) -> list[PromptSection]:
     shown = []
     for report in reports:
         name = f"{report.task_id}, attempt {report.attempt_number}"
-        block = (
-            f"\n- **{name}** [{escape_inline(report.category)}], {report.created_at[:10]}:"
-            f" {escape_inline(summarize_output(report.why, MAX_FAILURE_CHARACTERS))}\n"
-        )
-        if report.retry_suggestion:
-            block += f"  Try instead: {truncate(one_line(escape_untrusted(report.retry_suggestion), 2000), 400)}\n"
+        block = "\n" + similar_failure_text(report)
         if len(text) + len(block) <= limit:
             text += block
             shown.append(name)
     return [_section("Failures of Other Tasks", text, SIMILAR_FAILURES_TOKENS, shown=shown)]
-
-
-def report_text(report: FailureReport) -> str:
-    """Render a failure report for a prompt."""
-    lines = [f"#### Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}"]
-    if report.retry_suggestion:
-        lines.append(f"- **Try instead**: {escape_untrusted(report.retry_suggestion)}")
-    lines += [
-        f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), 1200))}",
-        f"- **Why it failed**: {close_fences(truncate(escape_untrusted(report.why), 2000))}",
-        f"- **Avoid**: {_avoid(report)}",
-    ]
-    if report.files:
-        lines.append(f"- **Files**: {', '.join(escape_inline(path) for path in report.files[:20])}")
-    if report.trace and report.trace not in report.why:
-        trace = escape_untrusted(report.trace)
-        fence = fence_for(trace)
-        lines.append(f"- **Error**:\n\n{fence}\n{trace}\n{fence}")
-    return "\n".join(lines) + "\n"
-
-
-_AVOID = {
-    "no_sigil": "ending a session without task-done or task-failed",
-    "findings": "leaving the findings unresolved",
-    "verification": "claiming that it is done before the missing parts are there",
-    "not_verified": "nothing in particular: the work was not reviewed",
-    "merge_conflict": "undoing the changes that others made meanwhile",
-    "not_merged": "nothing in particular: the merge failed for another reason",
-}
-
-
-def _avoid(report: FailureReport) -> str:
-    if report.category in _AVOID:
-        return _AVOID[report.category]
-    return f"repeating the same approach: {one_line(escape_untrusted(report.tried), 120)}"
-
-
-def _interruption(entry: Attempt) -> str:
-    notes = entry.notes.removeprefix(entry.feedback).strip()
-    return (
-        f"#### Attempt {entry.number} [interrupted], {entry.started_at[:10]}\n"
-        + (f"- **The person who stopped it said**: {escape_untrusted(entry.feedback)}\n" if entry.feedback else "")
-        + (f"- **Its notes**: {escape_untrusted(notes)}\n" if notes else "")
-    )
 
 
 def _conflicts(files: Sequence[str]) -> list[PromptSection]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ralph.core.config import Config
-    from ralph.core.records import Episode, Memory, Prompt
+    from ralph.core.records import Episode, Memory, OmittedItem, Prompt, RecalledMemory
     from ralph.loop.prepare import PreparedAttempt
     from ralph.memory.queries import MemoryQueries
     from ralph.memory.recall.query import RecallContext
@@ -32,6 +32,8 @@ class Explanation:
     because: tuple[tuple[str, float], ...]
     relevance: float | None
     """Estimated probability that it is relevant."""
+    evidence: str
+    """What the estimate rests on, in words."""
     rank: int | None
     """Its position in the ranking, from 1."""
     ranked: int
@@ -52,6 +54,7 @@ class EpisodeExplanation:
     score: float | None
     because: tuple[tuple[str, float], ...]
     relevance: float | None
+    evidence: str
     rank: int | None
     ranked: int
     is_shown: bool
@@ -96,30 +99,30 @@ class PromptService:
         prepared = self._prepare(task_id, run_id=running_id(self._store), iteration=1)
         shown, left_out = prepared.context.memories, prepared.context.left_out
         if not self._config.injects_memories:
-            found = recall_for_prompt(self._store, context, self._config)
-            shown, left_out = found.shown, found.left_out
+            recalled = recall_for_prompt(self._store, context, self._config)
+            shown, left_out = recalled.shown, recalled.left_out
         no_room = {
             left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
         }
         told = _ids_of_rules(prepared.prompt)
-        ranked = {left.id: (left.score, left.because, left.relevance, left.place, left.why) for left in left_out}
+        ranked: dict[str, tuple[RecalledMemory | OmittedItem, str]] = {left.id: (left, left.why) for left in left_out}
         for one in shown:
             fits = one.memory.id in prepared.prompt.shown
             reason = "" if fits else no_room.get(one.memory.id, "no room left for it")
-            ranked[one.memory.id] = (one.score, one.because, one.relevance, one.place, reason)
+            ranked[one.memory.id] = (one, reason)
         explanations = []
         for memory in memories:
-            unranked = None, (), None, None, "" if memory.id in ranked else _why_unranked(memory, context)
-            score, because, relevance, place, reason = ranked.get(memory.id, unranked)
+            found, reason = ranked.get(memory.id) or (None, _why_unranked(memory, context))
             reason = "" if memory.id in told else self._why_excluded(memory) or reason
             explanations.append(
                 Explanation(
                     memory=memory,
                     task_id=task_id,
-                    score=score,
-                    because=because,
-                    relevance=relevance,
-                    rank=place,
+                    score=found.score if found else None,
+                    because=found.because if found else (),
+                    relevance=found.relevance if found else None,
+                    evidence=found.evidence if found else "",
+                    rank=found.place if found else None,
                     ranked=len(ranked),
                     is_shown=not reason,
                     reason=reason,
@@ -131,6 +134,7 @@ class PromptService:
     def explain_episodes(self, episodes: Sequence[Episode], task_id: str) -> list[EpisodeExplanation]:
         """Return for each episode how it scores for a task, and why the next prompt does not quote it."""
         from ralph.memory.recall.episodes import MAX_RECALLED, PASSAGE_CUT, exclusion_reason, rank_episodes, to_recalled
+        from ralph.memory.recall.evidence import words_as_written
 
         context = next_context(self._store, task_id)
         prompt = self._prepare(task_id, run_id=running_id(self._store), iteration=1).prompt
@@ -138,23 +142,26 @@ class PromptService:
         no_room = {left.id: left.why for section in prompt.sections for left in section.left_out}
         ranked = rank_episodes(self._store, context, by_meaning=self._config.memories.meaning)
         minimum = PASSAGE_CUT.minimum_for(ranked)
+        written = words_as_written(context)
         places = {hit.row["id"]: place for place, hit in enumerate(ranked, 1)}
         explanations = []
         for episode in episodes:
             place = places.get(episode.id)
             hit = ranked[place - 1] if place else None
+            recalled = to_recalled(hit, written) if hit else None
             reason = "" if hit else _why_episode_unranked(episode, context)
             if hit and episode.id not in prompt.episodes:
                 top = f"not among the {MAX_RECALLED} best that have enough in common with the task"
-                reason = exclusion_reason(hit, context, minimum) or no_room.get(episode.id, top)
+                reason = exclusion_reason(hit, context, written, minimum) or no_room.get(episode.id, top)
             reason = "" if episode.id in told else self._why_no_past_work() or reason
             explanations.append(
                 EpisodeExplanation(
                     episode=episode,
                     task_id=task_id,
-                    score=hit.score if hit else None,
-                    because=to_recalled(hit).because if hit else (),
-                    relevance=hit.relevance if hit else None,
+                    score=recalled.score if recalled else None,
+                    because=recalled.because if recalled else (),
+                    relevance=recalled.relevance if recalled else None,
+                    evidence=recalled.evidence if recalled else "",
                     rank=place,
                     ranked=len(ranked),
                     is_shown=not reason,

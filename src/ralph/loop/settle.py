@@ -17,11 +17,11 @@ from ralph.core.records import (
     SessionEnding,
     replace,
 )
-from ralph.core.text import MAX_STACK_TRACE_CHARACTERS, one_line, sanitize, truncate
+from ralph.core.text import MAX_STACK_TRACE_CHARACTERS, gate_failure_prefix, one_line, sanitize, truncate
 from ralph.formats.sigils import strip_sigils
 from ralph.loop.hats import handover_text
 from ralph.loop.limits import add_attempt_usage, task_usage_lines
-from ralph.loop.outcome import count_failing_checks, gate_failure_prefix, judge_attempt, next_status
+from ralph.loop.outcome import count_failing_checks, judge_attempt, next_status
 from ralph.memory.capture.handover import extract_at_completion, extract_at_handover, extract_gate_fix
 from ralph.memory.capture.statements import stated
 from ralph.memory.lifecycle.failure_cause import failure_cause

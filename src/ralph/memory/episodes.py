@@ -186,13 +186,15 @@ class EpisodeService:
         if not text and not task_id:
             return [RecalledEpisode(episode=one, score=0.0) for one in self._store.episodes.newest(filter, limit)]
         from ralph.memory.recall.episodes import rank_episodes, to_recalled
+        from ralph.memory.recall.evidence import words_as_written
         from ralph.memory.recall.gather import next_context
         from ralph.memory.recall.query import RecallContext
 
         context = next_context(self._store, task_id) if task_id else RecallContext()
         context = replace(context, title=f"{context.title} {text}".strip(), at=now())
         ranked = rank_episodes(self._store, context, filter, by_meaning=self._config.memories.meaning)
-        return [to_recalled(hit) for hit in ranked[:limit]]
+        written = words_as_written(context)
+        return [to_recalled(hit, written) for hit in ranked[:limit]]
 
     def get(self, id: str) -> Episode:
         """Return an episode by its id."""

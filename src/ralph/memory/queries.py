@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ralph.core.config import Config
     from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.recall.query import RecallContext
+    from ralph.memory.recall.scored import ScoredMemory
     from ralph.store import Store
     from ralph.store.database import Row
 
@@ -164,13 +165,14 @@ class MemoryQueries:
 
     def _matching(self, context: RecallContext, filter: MemoryFilter) -> list[RecalledMemory]:
         """Return memories that match by themselves, not only through others; by telling words if any has one."""
-        from ralph.memory.recall.candidates import rank_memories, to_recalled
+        from ralph.memory.recall.candidates import rank_memories
 
         at = context.at or now()
         ranked = rank_memories(self._store, replace(context, at=at), filter, by_meaning=self._config.memories.meaning)
         matching = [hit for hit in ranked if hit.is_match]
         related = [hit for hit in matching if hit.is_related]
-        return [one for one in map(to_recalled, related or matching) if _is_confident(one.memory, filter, at)]
+        recalled = _to_recalled(related or matching, context)
+        return [one for one in recalled if _is_confident(one.memory, filter, at)]
 
     def _containing(self, query: str, filter: MemoryFilter, seen: Collection[str]) -> Iterator[RecalledMemory]:
         at = now()
@@ -190,20 +192,22 @@ class MemoryQueries:
 
     def recall(self, context: RecallContext, limit: int, filter: MemoryFilter | None = None) -> list[RecalledMemory]:
         """Return every memory that has something in common with a context, best first, with its score components."""
-        from ralph.memory.recall.candidates import rank_memories, to_recalled
+        from ralph.memory.recall.candidates import rank_memories
 
         filter = filter or MemoryFilter()
         at = context.at or now()
         by_meaning = self._config.memories.meaning
-        ordered = map(to_recalled, rank_memories(self._store, replace(context, at=at), filter, by_meaning=by_meaning))
-        return list(islice((one for one in ordered if _is_confident(one.memory, filter, at)), limit))
+        ranked = rank_memories(self._store, replace(context, at=at), filter, by_meaning=by_meaning)
+        recalled = _to_recalled(ranked, context)
+        return list(islice((one for one in recalled if _is_confident(one.memory, filter, at)), limit))
 
     def recall_within(
         self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, limit: int = 0, *, strict: bool = False
     ) -> list[Memory]:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
-        With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session. Uses
+        With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session, and long
+        memories by their best sentences. Uses
         full-text search only, unless the settings say otherwise: this runs before every prompt, and an embedding model
         takes long to load.
         """
@@ -228,8 +232,9 @@ class MemoryQueries:
 
         chosen: list[Memory] = []
         for one in shown:
-            if not budget_tokens or count_tokens(render_primer([*chosen, one.memory])) <= budget_tokens:
-                chosen.append(one.memory)
+            memory = _abridged(one.memory, context) if strict else one.memory
+            if not budget_tokens or count_tokens(render_primer([*chosen, memory])) <= budget_tokens:
+                chosen.append(memory)
         return chosen
 
     def prime(
@@ -354,6 +359,25 @@ def page_of(memories: Iterable[Memory], page: Page | None) -> ResultList[Memory]
         return ResultList(memories)
     found = islice(memories, min(page.limit + 1, sys.maxsize))
     return paged([(one, (one.created_at, one.id)) for one in found], page)
+
+
+def _to_recalled(ranked: Iterable[ScoredMemory], context: RecallContext) -> Iterator[RecalledMemory]:
+    from ralph.memory.recall.candidates import to_recalled
+    from ralph.memory.recall.evidence import describe_evidence, words_as_written
+
+    written = words_as_written(context)
+    for hit in ranked:
+        yield to_recalled(hit, describe_evidence(hit, written))
+
+
+def _abridged(memory: Memory, context: RecallContext) -> Memory:
+    """Return a memory that is too long for a session with the sentences that matter most for a context."""
+    from ralph.memory.recall.render import MAX_ENTRY_LENGTH, abridged
+
+    if len(memory.content) <= MAX_ENTRY_LENGTH:
+        return memory
+    query = f"{context.title}\n{context.body}"
+    return replace(memory, content=abridged(memory.id, memory.content, query, MAX_ENTRY_LENGTH))
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:

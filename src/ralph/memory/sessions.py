@@ -392,15 +392,18 @@ def _render(memories: Sequence[Memory]) -> str:
 
 
 def session_query(text: str, id: str = "", shown: Sequence[str] = ()) -> RecallContext:
-    """Return the recall query for what a person types into a session."""
+    """Return the recall query for what a person types into a session.
+
+    One line says what it is about, like the title of a task. The first of several, above a log, hardly does.
+    """
     from ralph.memory.lifecycle.task_type import classify_objective
     from ralph.memory.recall.query import RecallContext, truncate_middle
 
-    text = truncate_middle(text)
-    title, _, body = text.strip().partition("\n")
+    text = truncate_middle(text.strip())
+    is_title = "\n" not in text
     return RecallContext(
-        title=truncate(title, MAX_SESSION_TITLE_CHARACTERS),
-        body=text if len(title) > MAX_SESSION_TITLE_CHARACTERS else body,
+        title=truncate(text, MAX_SESSION_TITLE_CHARACTERS) if is_title else "",
+        body=text if not is_title or len(text) > MAX_SESSION_TITLE_CHARACTERS else "",
         files=find_paths(text),
         task_type=classify_objective(text),
         session=id or None,

@@ -113,11 +113,13 @@ class MemoryHit(msgspec.Struct):
     """Components of the score, largest first."""
     relevance: float | None
     """Estimated probability that it is relevant; null if it was not ranked by the default ranking."""
+    evidence: str
+    """What the estimate rests on, in words."""
 
 
 def memory_hit(hit: RecalledMemory) -> MemoryHit:
     """Convert a search hit to its public form."""
-    return MemoryHit(public_memory(hit.memory), hit.score, score_shares(hit.because), hit.relevance)
+    return MemoryHit(public_memory(hit.memory), hit.score, score_shares(hit.because), hit.relevance, hit.evidence)
 
 
 class TaskRank(msgspec.Struct, kw_only=True):
@@ -128,6 +130,8 @@ class TaskRank(msgspec.Struct, kw_only=True):
     because: list[ScoreComponent]
     relevance: float | None
     """Estimated probability that it is relevant."""
+    evidence: str
+    """What the estimate rests on, in words."""
     rank: int | None
     """Rank among what is relevant to the task, from 1."""
     ranked: int
@@ -167,6 +171,7 @@ def _rank_fields(why: Explanation | EpisodeExplanation) -> dict[str, Any]:
         "score": why.score,
         "because": score_shares(why.because),
         "relevance": why.relevance,
+        "evidence": why.evidence,
         "rank": why.rank,
         "ranked": why.ranked,
         "is_shown": why.is_shown,

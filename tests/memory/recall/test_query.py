@@ -60,3 +60,12 @@ def test_a_megabyte_is_asked_in_bounded_time_by_its_beginning_and_end(piece: str
     assert {"first", "alpha", "omega"} <= asked.words.keys()
     assert len(asked.words) <= MAX_QUERY_WORDS
     assert MAX_PART_LENGTH < 1_000_000
+
+
+def test_what_any_error_says_is_no_evidence() -> None:
+    error = "Traceback\n  File x, line 3\nAssertionError: the ledger is closed"
+
+    query = build_query(RecallContext(title="Open the file", errors=(error,)))
+
+    assert {"traceback", "line", "assertionerror"} <= query.hints
+    assert not {"ledger", "file"} & query.hints

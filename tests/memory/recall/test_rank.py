@@ -21,6 +21,7 @@ def row(seq: int, title: str, body: str = "", files: tuple[str, ...] = (), **mor
         "seq": seq,
         "id": f"mem-{seq}",
         "kind": "fix",
+        "source": "explicit",
         "title": title,
         "body": body,
         "files": json.dumps(files),

@@ -10,6 +10,7 @@ from ralph.core.records import AttemptOutcome, Memory
 from ralph.memory.recall.candidates import recall_memories
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.estimate import COEFFICIENTS, estimate_relevance
+from ralph.memory.recall.excerpts import shorten
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.scored import WEIGHTS
 from ralph.memory.recall.select import SESSION_CUT
@@ -196,3 +197,34 @@ def test_common_words_are_stems_and_name_no_subject() -> None:
 
     assert all(tokenize(word) in ([word], []) or len(word) > 3 for word in COMMON_STEMS)
     assert COMMON_STEMS.isdisjoint({*tokenize("login session docker version state order queue parser import agent")})
+
+
+LONG = "\n".join(
+    ["The ledger keeps money.", *(f"Step {n} of the tour describes a room with a view." for n in range(60))]
+)
+TELLING = "Refunds are posted by the nightly job, never by a request."
+
+
+def test_a_long_memory_is_shown_by_its_best_sentences(project: Project) -> None:
+    memory = remember(project.store, a_memory("Ledger", f"{LONG}\n{TELLING}", tags=("ledger",)))
+    task = project.tasks.add("Post refunds to the ledger")
+
+    text = project.prompts.preview(task.id).text
+    told = project.sessions.prompt_context("s-1", "how are refunds posted to the ledger?").text
+
+    for shown in (text, told):
+        assert TELLING in shown
+        assert f"ralph memory show {memory.id}" in shown
+        assert "Step 59" not in shown
+
+
+def test_the_items_of_a_list_stay_whole() -> None:
+    items = [
+        "- Maariv answers 308. The client follows redirects.",
+        "- Districts have a shelter time. It is in seconds.",
+    ]
+
+    shown = shorten("\n".join([*items, *(f"- Item {n} is about something else." for n in range(9))]), ["shelter"], 150)
+
+    assert items[1] in shown.splitlines()
+    assert all(line == "[…]" or line.startswith("- ") for line in shown.splitlines())

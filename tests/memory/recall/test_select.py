@@ -45,7 +45,15 @@ def test_what_is_certain_is_shown_however_little_it_says() -> None:
     found = [scored(1, 3.0), scored(2, 2.0, relevance=0.0)]
     found[1].certainty = "is about a file that is named"
 
-    assert outcome(found, cut=SESSION_CUT) == {1: "", 2: ""}
+    assert outcome(found) == {1: "", 2: ""}
+
+
+def test_in_a_session_what_is_certain_is_not_shown_beside_something_ten_times_as_good() -> None:
+    found = [scored(1, 3.0, relevance=0.8), scored(2, 2.0, relevance=0.1), scored(3, 2.0, relevance=0.07)]
+    found[1].certainty = found[2].certainty = "is about a file that is named"
+
+    assert [seq for seq, why in outcome(found, cut=SESSION_CUT).items() if not why] == [1, 2]
+    assert [seq for seq, why in outcome(found[2:], cut=SESSION_CUT).items() if not why] == [3]
 
 
 def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:
@@ -111,3 +119,16 @@ def test_what_sank_by_attempts_that_failed_is_not_shown_any_more() -> None:
     )
 
     assert told == {1: "did not help: only 1 of 8 attempts that saw it completed their task", 2: "", 3: ""}
+
+
+def test_what_an_attempt_stated_itself_goes_before_what_was_inferred_from_it() -> None:
+    attempt: dict[str, Any] = {"origin_run": "r1", "origin_task": "t1", "origin_attempt": 2}
+    found = [
+        scored(1, 3.0, "money is rounded half up", source="automatic", **attempt),
+        scored(2, 2.0, "Round money half up: Decimal", source="explicit", **attempt),
+        scored(3, 1.0, "names hold commas", source="automatic", **attempt),
+    ]
+
+    assert [seq for seq, why in outcome(found).items() if not why] == [2, 3]
+    assert "mem-2" in outcome(found)[1]
+    assert [seq for seq, why in outcome(found[:1]).items() if not why] == [1]

@@ -72,5 +72,7 @@ class RecalledEpisode:
     because: tuple[tuple[str, float], ...] = ()
     relevance: float = 0.0
     """Estimated probability that it is relevant."""
+    evidence: str = ""
+    """What the estimate rests on, in words."""
     superseded_at: str = ""
     """Date of a later episode that changes what it says; empty if there is none."""

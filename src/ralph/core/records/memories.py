@@ -111,8 +111,8 @@ class RecalledMemory:
     """Rank from 1 among all candidates, if the result is a selection of them."""
     relevance: float | None = None
     """Estimated probability that it is relevant, if it was ranked by the default ranking."""
-    certainty: str = ""
-    """Why it certainly belongs to the query; empty if that is not certain."""
+    evidence: str = ""
+    """What the estimate rests on, in words."""
 
 
 def session_key(origin: Mapping[str, Any]) -> str | None:

@@ -26,6 +26,8 @@ class OmittedItem:
     because: tuple[tuple[str, float], ...] = ()
     relevance: float | None = None
     """Estimated probability that it is relevant, for a memory that was ranked."""
+    evidence: str = ""
+    """What the estimate rests on, in words."""
 
 
 @record

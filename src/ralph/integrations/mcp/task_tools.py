@@ -6,7 +6,7 @@ from ralph.core.paging import Page, ResultList
 from ralph.core.records import TaskStatus
 from ralph.core.text import truncate
 from ralph.integrations.mcp.tool import MAX_TEXT_CHARS, count, fact_lines
-from ralph.loop.prompt import report_text
+from ralph.loop.failure_text import report_text
 from ralph.memory.recall.render import escape_untrusted
 
 TYPE_CHECKING = False

@@ -60,7 +60,11 @@ def recall_memories(
     """
     choices = select(rank_memories(store, context, filter, by_meaning=by_meaning), context, limit, tags, cut)
     return RecallResult(
-        shown=tuple(to_recalled(choice.scored, choice.place) for choice in choices if not choice.excluded_because),
+        shown=tuple(
+            to_recalled(choice.scored, choice.evidence, choice.place)
+            for choice in choices
+            if not choice.excluded_because
+        ),
         left_out=tuple(
             OmittedItem(
                 what=choice.scored.row["title"],
@@ -70,6 +74,7 @@ def recall_memories(
                 score=choice.scored.score,
                 because=tuple(choice.scored.components.items()),
                 relevance=choice.scored.relevance,
+                evidence=choice.evidence,
             )
             for choice in choices
             if choice.excluded_because
@@ -123,15 +128,15 @@ def _add_nearest(store: Store, context: RecallContext, filter: MemoryFilter | No
         ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
 
 
-def to_recalled(hit: ScoredMemory, place: int | None = None) -> RecalledMemory:
-    """Return a scored memory with the components of its score and its rank, if it was chosen."""
+def to_recalled(hit: ScoredMemory, evidence: str, place: int | None = None) -> RecalledMemory:
+    """Return a scored memory with the components of its score, what makes it relevant, and its rank if chosen."""
     return RecalledMemory(
         memory=row_to_memory(hit.row),
         score=hit.score,
         because=_components(hit),
         place=place,
         relevance=hit.relevance,
-        certainty=hit.certainty,
+        evidence=evidence,
     )
 
 

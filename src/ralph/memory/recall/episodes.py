@@ -8,6 +8,7 @@ from ralph.core.records import RecalledEpisode, now, replace
 from ralph.core.text import compiled_pattern
 from ralph.core.tokenize import tokenize
 from ralph.memory.recall.common_words import COMMON_STEMS
+from ralph.memory.recall.evidence import describe_evidence, words_as_written
 from ralph.memory.recall.query import build_query
 from ralph.memory.recall.rank import Ranking
 from ralph.memory.recall.scored import EPISODE_WEIGHTS
@@ -16,7 +17,7 @@ from ralph.store.episodes import EpisodeFilter, row_to_episode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ralph.core.records import Episode
     from ralph.memory.recall.query import RecallContext
@@ -70,9 +71,10 @@ def recall_episodes(
     """Return the episodes to show for a context, best first. Those of its own session are left out."""
     ranked = rank_episodes(store, context, filter, by_meaning=by_meaning, is_strict=cut is SESSION_PASSAGE_CUT)
     minimum = cut.minimum_for(ranked) / (2 if _asks_about_past(context) else 1)
-    reasons = [exclusion_reason(hit, context, minimum) for hit in ranked]
-    recalled = [to_recalled(hit) for hit, why_not in zip(ranked, reasons, strict=True) if not why_not][:limit]
-    others = [to_recalled(hit) for hit, why_not in zip(ranked, reasons, strict=True) if why_not]
+    written = words_as_written(context)
+    reasons = [exclusion_reason(hit, context, written, minimum) for hit in ranked]
+    recalled = [to_recalled(hit, written) for hit, why_not in zip(ranked, reasons, strict=True) if not why_not][:limit]
+    others = [to_recalled(hit, written) for hit, why_not in zip(ranked, reasons, strict=True) if why_not]
     return _without_weak_sources(with_changes(recalled, others))
 
 
@@ -183,16 +185,25 @@ def _add_nearest(store: Store, context: RecallContext, filter: EpisodeFilter | N
         ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
 
 
-def exclusion_reason(hit: ScoredMemory, context: RecallContext, minimum: float) -> str:
-    """Return why a ranked episode is not shown for a context; empty if it may be."""
+def exclusion_reason(hit: ScoredMemory, context: RecallContext, written: Mapping[str, str], minimum: float) -> str:
+    """Return why a ranked episode is not shown for a context; empty if it may be.
+
+    `written` are the words of the context by stem.
+    """
     if hit.row["id"] in context.shown:
         return "was already shown"
     if context.session and hit.row["source"] == context.session:
         return "comes from this session"
-    return irrelevance_reason(hit, minimum)
+    return irrelevance_reason(hit, written, minimum)
 
 
-def to_recalled(hit: ScoredMemory) -> RecalledEpisode:
-    """Return a scored episode with the components of its score."""
+def to_recalled(hit: ScoredMemory, written: Mapping[str, str]) -> RecalledEpisode:
+    """Return a scored episode with the components of its score, given the words of the query by stem."""
     because = tuple(sorted(hit.components.items(), key=lambda share: -abs(share[1])))
-    return RecalledEpisode(episode=row_to_episode(hit.row), score=hit.score, because=because, relevance=hit.relevance)
+    return RecalledEpisode(
+        episode=row_to_episode(hit.row),
+        score=hit.score,
+        because=because,
+        relevance=hit.relevance,
+        evidence=describe_evidence(hit, written),
+    )

@@ -46,6 +46,7 @@ _DECIDING = re.compile(
 )
 _FIGURE = re.compile(r"\d|`[^`]+`|'[^']+'|\"[^\"]+\"|\w+_\w+|\w+\(\)|\b[A-Z]{2,}\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(\[A-Z0-9])|\n+")
+_LIST_ITEM = re.compile(r"^ {0,3}(?:[-*+]|\d{1,2}[.)]) ", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -114,11 +115,12 @@ def choose_sentences(
 def shorten(text: str, query: Iterable[str], room: int) -> str:
     """Return the most valuable sentences of a text that fit into a number of characters, with marks for omissions.
 
-    A text with code blocks is cut at its end instead, because a part of one is worth nothing.
+    The items of a list stay whole. A text with code blocks is cut at its end, because a part of one is worth nothing.
     """
     if len(text) <= room:
         return text
-    sentences = split_sentences(text)
+    is_list = len(_LIST_ITEM.findall(text)) > 1
+    sentences = [line for line in text.splitlines() if line.strip()] if is_list else split_sentences(text)
     if _FENCE.search(text) or len(sentences) < 2:
         return f"{text[: max(0, room - len(OMISSION) - 1)].rstrip()} {OMISSION}"
     weights = _weights(sentences, set(query))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ralph.core.records import AttemptOutcome, PromptContext, TaskStatus, now, replace, timestamp
-from ralph.core.text import find_paths
+from ralph.core.text import find_paths, without_gate_prefix
 from ralph.memory.lifecycle.task_type import task_type_of
 from ralph.memory.recall.candidates import RecallResult, find_similar_attempts, find_similar_failures, recall_memories
 from ralph.memory.recall.query import RecallContext
@@ -83,13 +83,17 @@ def recall_query(
         body=task.body,
         files=tuple(dict.fromkeys(files)),
         recent=recent[-1].files if recent else (),
-        errors=(f"{last.category.replace('_', ' ')}\n{last.why}\n{last.trace}",) if last else (),
+        errors=(_error_text(last),) if last else (),
         failure=last.fingerprint if last else None,
         hat=hat,
         feature=feature.name if feature else None,
         task_type=task_type_of(task.title, task.body),
         at=now(),
     )
+
+
+def _error_text(report: FailureReport) -> str:
+    return f"{report.category.replace('_', ' ')}\n{without_gate_prefix(report.why)}\n{report.trace}"
 
 
 def next_context(store: Store, task_id: str) -> RecallContext:

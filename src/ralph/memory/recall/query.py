@@ -6,6 +6,7 @@ import re
 
 from ralph.core.records import record
 from ralph.core.tokenize import tokenize, tokenize_path
+from ralph.memory.recall.common_words import COMMON_STEMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class RecallQuery:
     title: frozenset[str]
     paths: dict[str, float]
     hints: frozenset[str]
-    """Words that only occur around the task; they do not count as evidence."""
+    """Words that only occur around the task, and those of an error that any error has; they are no evidence."""
     mentions: frozenset[tuple[str, ...]]
     """Paths and dotted names as lower-case segments, without file extension."""
 
@@ -90,6 +91,8 @@ def build_query(context: RecallContext) -> RecallQuery:
     }
     hints.difference_update(weights)
     _add_weight(weights, hints, HINT_WEIGHT)
+    # What every test runner prints tells nothing, however much of it a memory quotes.
+    hints.update(COMMON_STEMS.intersection(in_errors).difference(in_title, in_body, in_files))
     _add_weight(paths, in_title, TITLE_WEIGHT)
     _add_weight(paths, in_files, FILES_WEIGHT)
     _add_weight(paths, in_errors, ERRORS_WEIGHT)

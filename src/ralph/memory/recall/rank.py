@@ -50,6 +50,8 @@ CERTAIN_MENTION = 0.5
 """Share of a path that has to be named for the file to be meant."""
 COMMON_WORD_SHARE = 0.5
 """Share of the information of a word that counts if it says nothing about the subject."""
+MAX_COMMON_DIGITS = 2
+"""Number of digits up to which a number says nothing about the subject; a status or an issue has more."""
 CERTAIN_TAG_RARITY, MAX_TAG_RARITY = 1.8, 4.0
 """Distinctiveness of a tag from which it names a subject rather than the whole project, and that counts fully."""
 MAX_DISTINCTIVENESS = 4.5
@@ -268,7 +270,7 @@ class Ranking:
                     score, content, relevance = before[source]
                     headroom = max(NEIGHBOR_CAP * score - hit.score, 0.0) / WEIGHTS["together"]
                     hit.add("together", min(share * content, headroom))
-                    if "words" in hit.amounts or has_same_origin(hit.row, self.hits[source].row):
+                    if hit.telling or has_same_origin(hit.row, self.hits[source].row):
                         hit.inherited = max(hit.inherited, INHERITED_SHARE * relevance)
 
     def score_links(self, links: Iterable[tuple[int, int]]) -> None:
@@ -402,8 +404,8 @@ class _Words:
 
 
 def _is_common(word: str) -> bool:
-    """Return whether a word says nothing about the subject of a text."""
-    return word in COMMON_STEMS or (len(word) == 1 and word.isdigit())
+    """Return whether a word says nothing about the subject of a text: small numbers and versions occur anywhere."""
+    return word in COMMON_STEMS or (len(number := word.removeprefix("v")) <= MAX_COMMON_DIGITS and number.isdigit())
 
 
 def _file_coverage(hits: Sequence[ScoredMemory], scores: Sequence[float]) -> float:

@@ -29,6 +29,8 @@ ENTRY_FRAME_LENGTH = 80
 """Length of tags, date and origin of an entry, in characters."""
 MIN_ENTRY_LENGTH = 240
 """Length that every entry may have, in characters; those that do not fit then are left out."""
+MAX_ENTRY_LENGTH = 1_200
+"""Length above which a memory is shown by its best sentences even if there is room, in characters."""
 FIX_LABEL = "**Fix:**"
 """What precedes the fix in a memory of what made a gate pass."""
 KNOWLEDGE_BASE_HEADING = "## Knowledge Base (from previous loops)"
@@ -84,12 +86,12 @@ def render_knowledge_section(
 ) -> tuple[str, list[Memory], list[OmittedItem]]:
     """Return the section with the best memories that fit, the memories shown, and why others are not.
 
-    If not all of them fit, long ones are shown by the sentences that matter most for the query.
+    Long ones are shown by the sentences that matter most for the query, and more so if not all of them fit.
     """
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
     if any(item.memory.structured_content for item in recalled):
         room -= len(KNOWLEDGE_BASE_HEADING) + 4
-    limit = _entry_limit([_entry_length(item.memory) for item in recalled], room)
+    limit = _entry_limit([min(_entry_length(item.memory), MAX_ENTRY_LENGTH) for item in recalled], room)
     shown: list[tuple[Memory, str]] = []
     left_out: list[OmittedItem] = []
     for item in recalled:
@@ -162,14 +164,26 @@ def _body(memory: Memory, query: str, limit: int) -> str:
     """Return the text of a memory for a prompt: if it is too long, its most valuable sentences."""
     _, is_fix, fix = memory.content.partition(FIX_LABEL)
     text = fix.strip() if is_fix and memory.kind == "fix" else memory.content  # the title says what was wrong
+    if limit > MAX_ENTRY_LENGTH and not _has_code(text):
+        limit = MAX_ENTRY_LENGTH
     if _entry_length(memory) <= limit:
         return escape_untrusted(text)
+    room = max(MIN_ENTRY_LENGTH, limit - len(memory.title) - ENTRY_FRAME_LENGTH)
+    return escape_untrusted(abridged(memory.id, text, query, room))
+
+
+def abridged(id: str, text: str, query: str, room: int) -> str:
+    """Return the sentences of a memory that matter most for a query, and how to read the rest."""
     from ralph.core.tokenize import tokenize
     from ralph.memory.recall.excerpts import shorten
 
-    rest = f"(the rest: ralph memory show {memory.id})"
-    room = max(MIN_ENTRY_LENGTH, limit - len(memory.title) - ENTRY_FRAME_LENGTH) - len(rest)
-    return f"{escape_untrusted(shorten(text, tokenize(query), room))}\n{rest}"
+    rest = f"(the rest: ralph memory show {id})"
+    return f"{shorten(text, tokenize(query), room - len(rest))}\n{rest}"
+
+
+def _has_code(text: str) -> bool:
+    """Return whether a text has code blocks, of which a part is worth nothing."""
+    return "```" in text or "~~~" in text
 
 
 def staleness_note(memory: Memory) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.records import record, session_key
+from ralph.core.records import MemorySource, record, session_key
 from ralph.core.tokenize import parse_string_list
+from ralph.memory.recall.evidence import describe_evidence, words_as_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.recall.scored import ScoredMemory
@@ -27,10 +28,10 @@ MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
 DUPLICATE_SIMILARITY = 0.7
 """Jaccard similarity of vocabularies from which two memories count as duplicates."""
+RESTATED_SHARE = 0.5
+"""Share of the words of a title that a statement of the same attempt needs to say the same."""
 SAME_KIND_FACTOR = 0.93
 """Score factor for each memory of the same kind already chosen."""
-MAX_NAMED_WORDS = 4
-"""Number of words in common that a reason names."""
 
 
 @record
@@ -40,16 +41,18 @@ class Cut:
     minimum: float
     share_of_best: float
     """Share of the relevance of the best memory that the others need."""
+    certain_share: float = 0.0
+    """Share of the relevance of the best memory that one needs that certainly belongs to the query."""
 
     def minimum_for(self, ranked: Iterable[ScoredMemory]) -> float:
         """Return the relevance that one of these candidates needs."""
-        return max(self.minimum, self.share_of_best * max((hit.relevance for hit in ranked), default=0.0))
+        return max(self.minimum, self.share_of_best * best_relevance(ranked))
 
 
 PROMPT_CUT = Cut(minimum=0.04, share_of_best=0.04)
 """For the prompt of a task, which has room for several memories and is read once."""
-SESSION_CUT = Cut(minimum=0.15, share_of_best=0.4)
-"""For what a person types into a session, where most prompts need no memory."""
+SESSION_CUT = Cut(minimum=0.15, share_of_best=0.4, certain_share=0.1)
+"""For what a person types into a session, where most prompts need no memory and three have to be enough."""
 
 _NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
@@ -61,6 +64,8 @@ class Selection:
     scored: ScoredMemory
     place: int
     """Rank, starting at 1."""
+    evidence: str
+    """What its estimated relevance rests on."""
     excluded_because: str = ""
     """Reason why it is not shown; empty if it is."""
 
@@ -77,15 +82,19 @@ def select(
     With `tags`, only memories that have one of them are shown.
     """
     minimum = cut.minimum_for(ranked)
+    certain_minimum = cut.certain_share * best_relevance(ranked)
+    written = words_as_written(context)
     why_not: dict[int, str] = {}
     chosen: list[ScoredMemory] = []
     candidates: list[ScoredMemory] = []
     for hit in ranked:
-        reason = _exclusion_reason(hit, context, tags) or irrelevance_reason(hit, minimum)
+        reason = _exclusion_reason(hit, context, tags) or irrelevance_reason(hit, written, minimum, certain_minimum)
         if reason:
             why_not[hit.row["seq"]] = reason
         else:
             candidates.append(hit)
+    why_not |= _restated(candidates)
+    candidates = [hit for hit in candidates if hit.row["seq"] not in why_not]
     kinds: dict[str, int] = {}
     while candidates and len(chosen) < limit:
         best = max(candidates, key=lambda hit: hit.score * SAME_KIND_FACTOR ** kinds.get(hit.row["kind"], 0))
@@ -97,7 +106,12 @@ def select(
         kinds[best.row["kind"]] = kinds.get(best.row["kind"], 0) + 1
     why_not |= {hit.row["seq"]: f"not among the top {limit}" for hit in candidates}
     return [
-        Selection(scored=hit, place=place, excluded_because=why_not.get(hit.row["seq"], ""))
+        Selection(
+            scored=hit,
+            place=place,
+            evidence=describe_evidence(hit, written),
+            excluded_because=why_not.get(hit.row["seq"], ""),
+        )
         for place, hit in enumerate(ranked, 1)
     ]
 
@@ -115,14 +129,38 @@ def _exclusion_reason(hit: ScoredMemory, context: RecallContext, tags: Collectio
     return ""
 
 
-def irrelevance_reason(hit: ScoredMemory, minimum: float) -> str:
-    """Return why a candidate is not relevant enough; empty if it is, or if it certainly belongs to the query."""
-    if hit.certainty or hit.relevance >= minimum:
+def best_relevance(ranked: Iterable[ScoredMemory]) -> float:
+    """Return the relevance of the best candidate."""
+    return max((hit.relevance for hit in ranked), default=0.0)
+
+
+def irrelevance_reason(
+    hit: ScoredMemory, written: Mapping[str, str], minimum: float, certain_minimum: float = 0.0
+) -> str:
+    """Return why a candidate is not relevant enough; empty if it is.
+
+    What certainly belongs to the query needs `certain_minimum` only. `written` are the words of the query by stem.
+    """
+    minimum = min(minimum, certain_minimum) if hit.certainty else minimum
+    if hit.relevance >= minimum:
         return ""
     if not hit.is_related and not hit.inherited:
         return "has nothing in common with the task but common words"
-    shared = ", ".join(hit.telling[:MAX_NAMED_WORDS]) or "no telling word"
-    return f"is hardly relevant: in common {shared} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
+    return f"is hardly relevant: {describe_evidence(hit, written)} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
+
+
+def _restated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
+    """Return why inferred memories are left out whose subject their attempt stated itself, in better words."""
+    stated = [hit for hit in candidates if hit.row["source"] == MemorySource.EXPLICIT]
+    reasons: dict[int, str] = {}
+    for hit in candidates if stated else ():
+        subject = set(hit.row["title_words"].split())
+        if hit.row["source"] != MemorySource.AUTOMATIC or not subject or not (origin := session_key(hit.row)):
+            continue
+        for other in stated:
+            if session_key(other.row) == origin and len(subject & other.vocabulary) >= RESTATED_SHARE * len(subject):
+                reasons[hit.row["seq"]] = f"says less than {other.row['id']}, which the same attempt stated"
+    return reasons
 
 
 def _is_negative(hit: ScoredMemory) -> bool:

@@ -1,0 +1,84 @@
+"""How failed attempts are told, and that nothing is told twice."""
+
+from __future__ import annotations
+
+from ralph.core.records import AttemptOutcome, RecalledMemory
+from ralph.core.text import gate_failure_prefix, without_gate_prefix
+from ralph.loop.failure_text import report_text, similar_failure_text
+from tests.loop.test_prompt import a_failure, a_task, an_entry, build, known
+from tests.make import a_memory
+
+COMMAND = "/home/ada/shop/.venv/bin/python -m unittest -q tests.test_total"
+OUTPUT = """\
+======================================================================
+FAIL: test_half_a_cent (tests.test_total.Total.test_half_a_cent)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "tests/test_total.py", line 9, in test_half_a_cent
+    self.assertEqual(total, Decimal("2.68"), "money is rounded half up")
+AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up
+
+----------------------------------------------------------------------
+Ran 1 test in 0.001s"""
+HEADLINE = "AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up"
+WHY = f"{gate_failure_prefix(COMMAND)}{HEADLINE}\n{OUTPUT}"
+
+
+def test_a_gate_is_named_without_the_directories_of_this_machine() -> None:
+    assert gate_failure_prefix(COMMAND) == "the gate `python -m unittest -q tests.test_total` failed: "
+    assert gate_failure_prefix("cd /srv/shop && make -C sub/dir test") == (
+        "the gate `cd shop && make -C sub/dir test` failed: "
+    )
+    assert without_gate_prefix(WHY).startswith(HEADLINE)
+    assert without_gate_prefix("the gate was open") == "the gate was open"
+
+
+def test_what_a_gate_printed_is_a_code_block_without_rulers() -> None:
+    text = report_text(a_failure(1, why=WHY, trace=OUTPUT[:500]))
+
+    assert f"failed: {HEADLINE}\n\n```\nFAIL: test_half_a_cent" in text
+    assert "---" not in text
+    assert "===" not in text
+    assert text.count(HEADLINE) == 2
+    assert "- **Avoid**: doing the same again\n- **Files**: src/parser.py" in text
+
+
+def test_what_an_agent_reported_stays_prose() -> None:
+    text = report_text(a_failure(1, why="Two causes.\nThe second one is older.", trace=""))
+
+    assert "- **Why it failed**: Two causes.\nThe second one is older.\n- **Avoid**" in text
+
+
+def test_the_failure_of_another_task_is_one_sentence_and_what_to_try() -> None:
+    text = similar_failure_text(a_failure(2, task_id="t-00000d", why=WHY))
+
+    first, second = text.splitlines()
+    assert first == f"- **t-00000d, attempt 2** [test_failure], 2026-11-15: {HEADLINE}"
+    assert second == "  Try instead: Expand tabs before counting."
+
+
+def test_notes_that_another_section_tells_are_not_repeated_in_the_journal() -> None:
+    tried = "Rounded with round(price * quantity, 2)."
+    fix = a_memory("Half up", "Round with billing.money.cents().", kind="fix")
+    done = "Totals are rounded to cents by the caller."
+    context = known(
+        attempt_number=2,
+        reports=(a_failure(1, tried=tried),),
+        prerequisites=((a_task(id="t-00000c", title="Totals"), done),),
+        memories=(RecalledMemory(memory=fix, score=1.0),),
+        journal=(
+            an_entry(1, task_id="t-00000a", outcome=AttemptOutcome.RETRIED, notes=tried),
+            an_entry(2, task_id="t-00000c", notes=done),
+            an_entry(3, notes="Something that nobody else tells."),
+            an_entry(4, run_id="run-00000000", notes="Round with billing.money.cents()."),
+        ),
+    )
+
+    prompt = build(context)
+
+    journal = next(section for section in prompt.sections if section.name == "Run Journal")
+    assert prompt.text.count(tried) == prompt.text.count(done) == prompt.text.count(fix.content) == 1
+    assert "- **Notes**: see Previous Attempts" in journal.text
+    assert "- **Notes**: see Completed Prerequisites" in journal.text
+    assert "Something that nobody else tells." in journal.text
+    assert [(left.what, left.why) for left in journal.left_out] == [("run-00000000/4", "told under Project Knowledge")]
