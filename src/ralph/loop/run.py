@@ -318,7 +318,8 @@ class Loop:
         if context.interrupts.is_terminated:  # the next run does the rest
             context.sync_memories(self._store)
             return
-        superseded = consolidate_memories(self._store) + retire_memories(self._store)
-        if superseded:
-            context.emit(progress_event("consolidated", superseded=superseded))
+        consolidation = consolidate_memories(self._store, context.run_id)
+        superseded = consolidation.superseded + retire_memories(self._store)
+        if superseded or consolidation.left:
+            context.emit(progress_event("consolidated", superseded=superseded, left=consolidation.left))
         context.sync_memories(self._store)

@@ -35,7 +35,7 @@ _FAILURE = (
     r"|broken|flaky|errors?|orphaned|bypass(?:es)?|refuses?|collides?|collisions|shifts|stale|unbounded|vulnerable)\b"
 )
 _CONVENTION = (
-    r"\b(?:named|prefix(?:ed|es)?|suffix(?:ed|es)?|naming|numbered|indent(?:ed|ation)?|line length|tabs|spaces"
+    r"\b(?:named|prefix(?:ed|es)?|suffix(?:ed|es)?|naming|numbered|indent(?:ed|ation)?|line length|use tabs|\w+ spaces"
     r"|docstrings?"
     r"|annotations?|type hints|decorator|commit messages?|changelog entries|uppercase|lowercase|alphabetical\w*)\b"
     r"|\b(?:names?|messages?|files?|tests?|entries|identifiers) (?:\w+ ){0,2}?(?:start|end|begin|use|include)s?\b"
@@ -83,11 +83,9 @@ CUES = (
         name="prohibition first",
         weight=0.8,
         types=("constraint",),
-        pattern=(
-            r"^(?:never(?! mind)|always|don't|do not|avoid|no (?!further|blocking|issues|problem)\w+ \w+|only|all"
-            r"|every|each)\b"
-        ),
+        pattern=r"^(?:never(?! mind)|always|don't|do not|avoid|no (?!further|blocking|issues|problem)\w+ \w+)\b",
     ),
+    Cue(name="universal", weight=0.8, types=("constraint",), pattern=r"^(?:all|every|each|only)\b"),
     Cue(
         name="choice",
         weight=1.3,
@@ -148,7 +146,8 @@ CUES = (
         pattern=(
             r"\b(?:lives?|sits?|resides?|registered|declared|defined|stored|kept|read|configured|enforced|created"
             r"|generated"
-            r"|derived|written|exposed|evaluated|verified|located|done) (?:\w+ ){0,3}?(?:in|under|at|by|from"
+            r"|derived|written|exposed|evaluated|verified|located|organi[sz]ed|structured|grouped|implemented"
+            r"|wired|loaded|done) (?:\w+ ){0,3}?(?:in|under|at|by|from"
             r"|through|via|as"
             r"|with|on|after)\b|\b(?:go|goes|flows?|pass|passes|enters?) (?:only )?through\b|\b(?:is"
             r"|are) (?:all )?in `?[\w.-]+/"

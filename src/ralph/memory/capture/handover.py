@@ -12,7 +12,7 @@ from ralph.core.text import extract_title, find_paths, one_line, sanitize, trunc
 from ralph.memory.capture.sentences import split_sentences, without_introduction
 from ralph.memory.capture.worth_keeping import assess
 from ralph.memory.lifecycle.confidence import CRITIC_CONFIDENCE, GATE_FIX_CONFIDENCE, INITIAL_CONFIDENCE
-from ralph.memory.lifecycle.fingerprint import normalized_words
+from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ MAX_FINDINGS = 10
 """Maximum number of findings of a hand-over or of completion notes."""
 MAX_SESSION_FINDINGS = 5
 """Maximum number of findings of the last message of a session, or of a prompt."""
-MAX_WORD_OVERLAP = 0.8
-"""Share of common words above which the weaker of two findings is dropped."""
 MAX_TEXT_LENGTH = 100_000
 """Number of characters examined, from the end of the text."""
 MAX_EXCERPT_LENGTH = 600
@@ -158,14 +156,11 @@ def find_findings(text: str, place: str, most: int = MAX_FINDINGS) -> list[Findi
         for index, sentence in enumerate(split_sentences(sanitize(text[-MAX_TEXT_LENGTH:])))
     )
     findings: list[Finding] = []
-    words: list[set[str]] = []
     for finding in sorted(filter(None, candidates), key=lambda finding: (-finding.score, finding.position)):
-        own_words = set(normalized_words(finding.text).split())
-        if len(findings) < most and not any(
-            len(own_words & other) > MAX_WORD_OVERLAP * min(len(own_words), len(other)) for other in words
-        ):
+        if len(findings) >= most:
+            break
+        if not any(relate(finding.text, other.text) in ONE_FACT for other in findings):
             findings.append(finding)
-            words.append(own_words)
     return sorted(findings, key=lambda finding: finding.position)
 
 

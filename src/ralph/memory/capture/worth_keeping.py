@@ -62,7 +62,7 @@ _EXCUSED = {
 }
 """Cues that say nothing against a sentence with the first one: "I chose SQLite because …" is not about the session."""
 _TYPE_RULES: dict[str, tuple[tuple[str, str], ...]] = {
-    "explorer": (("dependency", "dependency"), ("structure", "architecture")),
+    "explorer": (("dependency", "dependency"), ("structure", "architecture"), ("uses", "dependency")),
     "planner": (
         ("own choice", "decision"),
         ("choice", "decision"),
@@ -72,7 +72,7 @@ _TYPE_RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("only", "constraint"),
         ("reason", "decision"),
     ),
-    "completion": (("fix", "fix"), ("procedure", "pattern")),
+    "completion": (("fix", "fix"), ("procedure", "pattern"), ("universal", "convention")),
     "critic": (("", "pitfall"),),
     "": (
         ("fix", "fix"),
@@ -85,6 +85,7 @@ _TYPE_RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("obligation", "constraint"),
         ("limit", "constraint"),
         ("prohibition first", "constraint"),
+        ("universal", "constraint"),
         ("fails when", "pitfall"),
         ("failure", "pitfall"),
         ("choice", "decision"),
