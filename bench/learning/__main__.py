@@ -27,10 +27,11 @@ class Score:
     """Right, wrong and missed answers."""
 
     def __init__(self) -> None:
-        self.right = self.wrong = self.missed = 0
+        self.right = self.wrong = self.missed = self.total = 0
 
     def count(self, *, got: bool, wanted: bool) -> None:
         """Count one answer."""
+        self.total += 1
         self.right += got and wanted
         self.wrong += got and not wanted
         self.missed += wanted and not got
@@ -75,33 +76,42 @@ def _sentences() -> Table:
         rows = load(half)
         for place in ("all", *PLACE_TYPES):
             chosen = [row for row in rows if place in ("all", row["place"])]
-            score, typed = Score(), 0
-            for row in chosen:
-                found = assess(row["text"], row["place"])
-                score.count(got=found.is_kept, wanted=bool(row["type"]))
-                typed += found.is_kept and found.kind == row["type"]
-            share = typed / max(1, score.right)
+            score, share = judged(chosen)
             table.add_row(half, place, str(len(chosen)), *map("{:.2f}".format, (score.precision, score.recall, share)))
     return table
 
 
+def judged(rows: list[dict[str, Any]]) -> tuple[Score, float]:
+    """Return how well sentences are told apart, and the share of the right ones whose type is right."""
+    score, typed = Score(), 0
+    for row in rows:
+        found = assess(row["text"], row["place"])
+        score.count(got=found.is_kept, wanted=bool(row["type"]))
+        typed += found.is_kept and found.kind == row["type"]
+    return score, typed / max(1, score.right)
+
+
 def _pairs() -> Table:
     table = _table("One memory per fact", "half", "compared by", "pairs", "precision", "recall", "F1")
-    rows: list[dict[str, Any]] = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    similarity = PairSimilarity()
     for half in HALVES:
-        chosen = [row for row in rows if row["half"] == half]
-        for by_meaning in (False, True):
-            score = Score()
-            for row in chosen:
-                alike = similarity(_memory(row["one"]), _memory(row["other"])) if by_meaning else None
-                got = relate(row["other"], row["one"], alike) in ONE_FACT
-                score.count(got=got, wanted=row["relation"] in ONE_FACT)
-            name = "words and meaning" if by_meaning else "words"
-            table.add_row(
-                half, name, str(len(chosen)), *map("{:.2f}".format, (score.precision, score.recall, score.f1))
-            )
+        for name, by_meaning in (("words", False), ("words and meaning", True)):
+            score = compared(half, by_meaning=by_meaning)
+            figures = map("{:.2f}".format, (score.precision, score.recall, score.f1))
+            table.add_row(half, name, str(score.total), *figures)
     return table
+
+
+def compared(half: str, *, by_meaning: bool) -> Score:
+    """Return how well the pairs of one half are told apart; without the extra, meaning adds nothing."""
+    rows = (json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines())
+    similarity = PairSimilarity()
+    score = Score()
+    for row in rows:
+        if row["half"] == half:
+            alike = similarity(_memory(row["one"]), _memory(row["other"])) if by_meaning else None
+            got = relate(row["other"], row["one"], alike) in ONE_FACT
+            score.count(got=got, wanted=row["relation"] in ONE_FACT)
+    return score
 
 
 def _memory(text: str) -> Memory:
