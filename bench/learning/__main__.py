@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from bench.learning.fit import load
+from bench.learning.transcripts import measure
 from bench.recall import table as recall_table
 from ralph.core.records import Memory
 from ralph.memory.capture.worth_keeping import PLACE_TYPES, assess
@@ -62,6 +63,7 @@ def main(words: list[str] | None = None) -> int:
     out = recall_table.console()
     out.print(_sentences())
     out.print(_pairs())
+    out.print(_transcripts())
     if asked.list:
         for row in load("tune"):
             found = assess(row["text"], row["place"])
@@ -112,6 +114,13 @@ def compared(half: str, *, by_meaning: bool) -> Score:
             got = relate(row["other"], row["one"], alike) in ONE_FACT
             score.count(got=got, wanted=row["relation"] in ONE_FACT)
     return score
+
+
+def _transcripts() -> Table:
+    table = _table("Whole texts", "project", "remembered", "good", "noise", "duplicates", "worth keeping", "found")
+    for one in measure():
+        table.add_row(one.name, *map(str, (one.total, one.good, one.noise, one.duplicates, one.expected, one.found)))
+    return table
 
 
 def _memory(text: str) -> Memory:

@@ -7,6 +7,7 @@ import json
 import pytest
 from bench.learning.__main__ import PAIRS, Score, compared, judged
 from bench.learning.fit import SENTENCES, load
+from bench.learning.transcripts import measure
 
 from ralph.core.memory_types import MEMORY_TYPES
 from ralph.memory.capture.worth_keeping import PLACE_TYPES
@@ -47,3 +48,13 @@ def test_pairs_are_told_apart_by_meaning() -> None:
 def _f1(*, by_meaning: bool) -> float:
     score: Score = compared("test", by_meaning=by_meaning)
     return score.f1
+
+
+def test_whole_texts_leave_good_memories_once() -> None:
+    figures = list(measure())
+
+    remembered = sum(one.total for one in figures)
+    assert sum(one.good for one in figures) >= 0.9 * remembered
+    assert sum(one.noise for one in figures) <= 0.05 * remembered
+    assert sum(one.duplicates for one in figures) <= 0.05 * remembered
+    assert sum(one.found for one in figures) >= 0.7 * sum(one.expected for one in figures)

@@ -62,7 +62,13 @@ _EXCUSED = {
 }
 """Cues that say nothing against a sentence with the first one: "I chose SQLite because …" is not about the session."""
 _TYPE_RULES: dict[str, tuple[tuple[str, str], ...]] = {
-    "explorer": (("dependency", "dependency"), ("structure", "architecture"), ("uses", "dependency")),
+    "explorer": (
+        ("dependency", "dependency"),
+        ("structure", "architecture"),
+        ("absolute", "constraint"),
+        ("obligation", "constraint"),
+        ("uses", "dependency"),
+    ),
     "planner": (
         ("own choice", "decision"),
         ("choice", "decision"),

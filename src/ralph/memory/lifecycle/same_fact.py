@@ -245,16 +245,21 @@ def _replaced(one: Statement, other: Statement) -> int:
 
     "The cache is in Redis" and "The cache is in memory" are; a paraphrase turns the sentence around, or adds to it.
     """
-    common = set(one.words) & set(other.words)
-    gaps, other_gaps = _gaps(one.words, common), _gaps(other.words, common)
-    if [word for word in one.words if word in common] != [word for word in other.words if word in common]:
+    words, others = _telling(one), _telling(other)
+    common = set(words) & set(others)
+    gaps, other_gaps = _gaps(words, common), _gaps(others, common)
+    if [word for word in words if word in common] != [word for word in others if word in common]:
         return 0
     if any(bool(gap) != bool(other_gap) for gap, other_gap in zip(gaps, other_gaps, strict=True)):
         return 0
     return max(sum(map(len, gaps)), sum(map(len, other_gaps))) if len(common) >= MIN_FRAME else 0
 
 
-def _gaps(words: tuple[str, ...], common: set[str]) -> list[list[str]]:
+def _telling(statement: Statement) -> list[str]:
+    return [word for word in statement.words if statement.weights[word] > COMMON_WEIGHT]
+
+
+def _gaps(words: list[str], common: set[str]) -> list[list[str]]:
     """Return the words before, between and after common ones."""
     gaps: list[list[str]] = [[]]
     for word in words:
