@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions prove docs gitleaks lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning prove docs gitleaks lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -173,6 +173,9 @@ bench-scale: $(VENV)/.scale ## A known memory among many, beside tantivy; RALPH_
 
 bench-prompts: $(VENV)/.dev ## What is shown for labeled prompts; BENCH_DATA=folder of memories.md files, ARGS="--meaning"
 	@$(BIN)/python -m bench.prompts $(ARGS)
+
+bench-learning: $(VENV)/.dev ## What is kept of what was said, and what counts as one fact, on labeled sets; ARGS="--list"
+	@$(BIN)/python -m bench.learning $(ARGS)
 
 bench-decisions: $(VENV)/.dev ## Whether decisions of the past reach the prompt; BENCH_DATA=folder, ARGS="--limit 5"
 	@$(BIN)/python -m bench.decisions $(ARGS)

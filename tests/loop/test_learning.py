@@ -14,6 +14,7 @@ from ralph.loop.options import RunOptions
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
+from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
 from tests.make import ScriptedAgent, a_memory, damaged_rows, remember, set_up_project
 
@@ -365,8 +366,9 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
     for n in range(190):
         body = f"The loader of module number{n} waits for the plugin host before it reads the settings"
         remember(project.store, a_memory(f"One {n}", body, kind="pattern"))
-        if n < 20:
-            remember(project.store, a_memory(f"Two {n}", f"{body} again", kind="pattern"))
+        if n < 20:  # as another program would add it, without a look at what is known
+            double = a_memory(f"Two {n}", f"{body} again", kind="pattern")
+            project.store.memories.insert_unchecked(double, ChangeInfo(who="t", why="t"))
     for n in range(10):
         project.tasks.add(f"Something {n}")
 
@@ -404,3 +406,30 @@ def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: 
     assert "consolidated" not in {event.what for event in events}
     assert project.store.memories.get(learned.id).state is MemoryState.PRUNED
     assert project.store.memories.get(stated.id).state is MemoryState.ACTIVE
+
+
+def test_what_a_run_learns_twice_is_one_memory(project: Project) -> None:
+    project.tasks.add("Add an endpoint")
+    project.tasks.add("Add another endpoint")
+    first = done("Run migrations before the integration tests, otherwise the `events` table is missing.")
+    second = done("Before running integration tests, run the migrations; otherwise the `events` table is missing.")
+
+    run(project, ScriptedAgent(first, second))
+
+    (learned,) = [one for one in project.store.memories.all() if "migrations" in one.content.lower()]
+    assert learned.support == 2
+
+
+def test_near_duplicates_that_are_suspiciously_many_are_left_with_a_word(project: Project) -> None:
+    for n in range(210):
+        double = a_memory(
+            f"Rule {n % 70}", f"Service{chr(97 + n % 70)} retries failed uploads number{n % 70}", kind="fix"
+        )
+        project.store.memories.insert_unchecked(double, ChangeInfo(who="t", why="t"))
+    for n in range(10):
+        project.tasks.add(f"Something {n}")
+
+    events = run(project, ScriptedAgent(DONE))
+
+    (event,) = [event for event in events if event.what == "consolidated"]
+    assert (event.details["superseded"], event.details["left"]) == (0, 140)

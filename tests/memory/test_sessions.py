@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ralph.core.limits import MAX_BODY_LENGTH
-from ralph.core.records import AgentSession, Memory, MemoryState, now, replace
+from ralph.core.records import AgentSession, EpisodeKind, Memory, MemoryState, Speaker, Turn, now, replace
 from ralph.core.skill import PROMPT_SECTION
+from ralph.memory.capture.passages import Origin, to_episodes
+from ralph.memory.sessions import SessionContext
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -391,3 +393,27 @@ def test_when_a_session_began_is_known_of_those_that_are_known(project: Project)
 
     assert before <= project.sessions.started_at("s-1") <= now()
     assert project.sessions.started_at("s-2") == project.sessions.started_at("") == ""
+
+
+# --- what was said in a session --------------------------------------------------------
+
+
+def test_what_holds_beyond_a_session_is_staged_at_its_end(project: Project) -> None:
+    rule = "Never commit generated files, the CI job builds them."
+    found = "The importer must throttle itself, because the API rejects more than 10 requests per second."
+    said = [(Speaker.PERSON, f"Please fix the importer. {rule}"), (Speaker.AGENT, "Done."), (Speaker.PERSON, "Thanks!")]
+    origin = Origin(kind=EpisodeKind.SESSION, source="s-1", agent="claude", at=now())
+    turns = [Turn(key=f"k{number}", speaker=speaker, text=text) for number, (speaker, text) in enumerate(said)]
+    project.store.episodes.add(list(to_episodes(turns, origin)))
+    project.sessions.record_prompt("s-1", "claude", said[0][1], SessionContext())
+    project.sessions.store_message("s-1", "claude", f"I fixed it and all tests pass. {found}")
+
+    results = project.sessions.learn_from_talk("s-1", "claude")
+
+    assert [(one.memory.content, one.memory.state, one.memory.confidence) for one in results] == [
+        (rule, MemoryState.STAGED, 0.5),
+        (found, MemoryState.STAGED, 0.5),
+    ]
+    assert {one.memory.origin_session for one in results} == {"s-1"}
+    assert project.sessions.learn_from_talk("s-1", "claude") == []
+    assert project.sessions.learn_from_talk("unknown", "claude") == []

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ralph.memory.maintenance import Removal
     from ralph.project import Project
 
+MAX_LEFT_SHOWN = 20
+"""Number of memories shown that a consolidation left."""
+
 
 def init(project: Project, args: argparse.Namespace) -> None:
     """Create the Markdown file of the memories."""
@@ -72,6 +75,11 @@ def consolidate(project: Project, args: argparse.Namespace) -> None:
     """Merge near-duplicate memories."""
     removal = project.memory.maintenance.consolidate(yes=args.yes, dry_run=args.dry_run)
     _print_removal(removal, args, "superseded", "Nothing to consolidate.")
+    if removal.left:
+        shown = removal.left[:MAX_LEFT_SHOWN]
+        rows = [(memory.id, memory.kind, summary_line(memory)) for memory, _ in shown]
+        print_table(("LEFT", "TYPE", "MEMORY"), rows, [[f"why: {why}"] for _, why in shown])
+        print(f"{pluralize(len(removal.left), 'memory')} left: edit or delete what no longer holds.")
 
 
 def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, nothing: str) -> None:

@@ -304,7 +304,18 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _consolidated(details: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("dim", f"Superseded as near-duplicates: {pluralize(details['superseded'], 'memory')}.")]
+    lines = []
+    if details["superseded"]:
+        lines.append(("dim", f"Superseded as near-duplicates: {pluralize(details['superseded'], 'memory')}."))
+    if left := details.get("left"):
+        why = "more than a fifth of all is for you to decide"
+        lines.append(
+            (
+                "yellow",
+                f"Left {pluralize(left, 'near-duplicate')}: {why}. See them with: ralph memory consolidate --dry-run",
+            )
+        )
+    return lines
 
 
 def _retired(details: dict[str, Any]) -> list[tuple[str, str]]:

@@ -90,11 +90,11 @@ def joined_words(text: str) -> str:
 def _split_chunk(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the stems and the compound identifiers in a run of letters and digits."""
     if chunk.islower() and chunk.isalpha():
-        return ((_stem(chunk[:MAX_WORD_LENGTH]),), ()) if _is_significant(chunk) else ((), ())
+        return ((stem_word(chunk[:MAX_WORD_LENGTH]),), ()) if _is_significant(chunk) else ((), ())
     if chunk.isdigit() and chunk.isascii():
         return (chunk[:MAX_WORD_LENGTH],), ()
     parts = _PART.findall(chunk)
-    stems = tuple(_stem(word[:MAX_WORD_LENGTH]) for word in map(str.lower, parts) if _is_significant(word))
+    stems = tuple(stem_word(word[:MAX_WORD_LENGTH]) for word in map(str.lower, parts) if _is_significant(word))
     names = chunk.split(".") if len(parts) > 1 else ()
     return stems, tuple(name.lower()[:MAX_WORD_LENGTH] for name in names if len(_PART.findall(name)) > 1)
 
@@ -169,7 +169,7 @@ def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
-def _stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """Return the stem of a word, with the stemmer for its script."""
     if word.isascii():
         return _stemmer("english").stemWord(word)

@@ -296,6 +296,7 @@ def _handle(event: HookEvent, response: _Response) -> None:
         if event.name in CAPTURING_EVENTS:
             project.episodes.capture_session(event.agent, event.session, event.text("transcript_path"))
         if event.name == "session-end":
+            project.sessions.learn_from_talk(event.session, event.agent)
             project.episodes.trim()
         hook_errors.record_hook_success(project.directory)
 

@@ -355,8 +355,10 @@ class Loop:
         if context.interrupts.is_terminated:  # the next run does the rest
             context.sync_memories(self._store)
             return
-        if superseded := consolidate_memories(self._store):
-            context.emit(progress_event("consolidated", superseded=superseded))
+        consolidation = consolidate_memories(self._store, context.run_id)
+        if consolidation.superseded or consolidation.left:
+            details = {"superseded": consolidation.superseded, "left": consolidation.left}
+            context.emit(progress_event("consolidated", **details))
         if retired := retire_memories(self._store):
             context.emit(progress_event("retired", count=retired))
         context.sync_memories(self._store)

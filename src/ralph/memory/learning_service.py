@@ -68,11 +68,11 @@ class LearningService:
 
     def extract_handover(self, from_hat: str, to_hat: str, text: str) -> list[AddResult]:
         """Extract and add memories from what one hat hands over to the next."""
-        from ralph.memory.capture.handover import HANDOVER_KINDS, extract_at_handover
+        from ralph.memory.capture.handover import HANDOVERS, extract_at_handover
 
         self._actor.require("learn.handover")
-        if (from_hat, to_hat) not in HANDOVER_KINDS:
-            known = ", ".join(f"{one} to {other}" for one, other in HANDOVER_KINDS)
+        if (from_hat, to_hat) not in HANDOVERS:
+            known = ", ".join(f"{one} to {other}" for one, other in HANDOVERS)
             raise UsageError(
                 f"Unknown hand-over: {from_hat} to {to_hat}. Use one of: {known}.", code="unknown-handover"
             )

@@ -16,7 +16,13 @@ from ralph.memory.lifecycle.confidence import (
     is_expired,
     needs_confirmation,
 )
-from ralph.memory.lifecycle.duplicates import find_duplicates, is_consolidation_due, merge_duplicates
+from ralph.memory.lifecycle.duplicates import (
+    Paraphrases,
+    find_duplicates,
+    find_paraphrases,
+    is_consolidation_due,
+    merge_duplicates,
+)
 from ralph.memory.validation import DAY_SECONDS, check_removal
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.memory_queries import MemoryFilter
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 
     from ralph.core.actor import Actor
     from ralph.store import Store
+
+MAX_COMPARED_OF_RUN = 500
+"""Number of memories of a run, the newest first, that are compared with known ones when it ends."""
 
 
 @record
@@ -41,6 +50,8 @@ class Removal:
     change_id: str = ""
     """Id of the change to undo; empty when nothing was changed."""
     backup: str = ""
+    left: tuple[tuple[Memory, str], ...] = ()
+    """Memories that a consolidation looked at and left, each with the reason."""
 
 
 class MemoryMaintenance:
@@ -98,16 +109,22 @@ class MemoryMaintenance:
         if not dry_run:
             self._actor.require("memory.consolidate")
         present = self._memories.all()
-        found = find_duplicates(present, now())
-        removed = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
+        found = find_redundant(present)
+        removed = [
+            (other, f"says the same as {kept.id} ({kept.title})") for kept, others in found.clusters for other in others
+        ]
+        left = tuple(
+            (other, f"says something else about the same as {one.id} ({one.title})") for one, other in found.conflicts
+        )
         if dry_run or not removed:
-            return Removal(removed=tuple(removed), present=len(present))
+            return Removal(removed=tuple(removed), present=len(present), left=left)
         check_removal(len(removed), len(present), yes)
         backup = self._store.backup("before consolidation")
         change = self._change("consolidation")
-        ids = merge_clusters(self._store, found, change)
+        ids = merge_clusters(self._store, found.clusters, change)
         done = tuple((one, reason) for one, reason in removed if one.id in ids)
-        return Removal(removed=done, present=len(present), change_id=change.id, backup=backup)
+        changed = tuple((one, "was changed meanwhile") for one, _ in removed if one.id not in ids)
+        return Removal(removed=done, present=len(present), change_id=change.id, backup=backup, left=left + changed)
 
     def embed(self, goes_on: Callable[[int], bool] = lambda _: True) -> int:
         """Compute missing embeddings; return how many. `goes_on` gets the number done and may stop it."""
@@ -141,17 +158,52 @@ class MemoryMaintenance:
 # --- at the end of a run -----------------------------------------------------------------
 
 
-def consolidate_memories(store: Store) -> int:
-    """Merge near-duplicate memories when there are many; return how many were superseded."""
+@record
+class ConsolidationResult:
+    """What the consolidation at the end of a run did and left."""
+
+    superseded: int = 0
+    left: int = 0
+    """Near-duplicates that were left, because they are suspiciously many: a person decides."""
+
+
+def find_redundant(memories: Sequence[Memory]) -> Paraphrases:
+    """Return near-duplicates and paraphrases; these by meaning as well, where the extra is installed."""
+    from ralph.memory.recall.similarity import PairSimilarity
+
+    at = now()
+    clusters: dict[str, tuple[Memory, tuple[Memory, ...]]] = {
+        kept.id: (kept, tuple(others)) for kept, others in find_duplicates(memories, at)
+    }
+    redundant = {other.id for _, others in clusters.values() for other in others}
+    found = find_paraphrases([one for one in memories if one.id not in redundant], at, PairSimilarity())
+    for kept, others in found.clusters:
+        more = [*others, *(one for other in others for one in clusters.pop(other.id, (other, ()))[1])]
+        clusters[kept.id] = (kept, (*clusters.get(kept.id, (kept, ()))[1], *more))
+    return replace(found, clusters=tuple(clusters.values()))
+
+
+def consolidate_memories(store: Store, run_id: str = "") -> ConsolidationResult:
+    """Merge what a run learned in other words than known and, when there are many, all near-duplicates."""
     total = store.memories.stats.count()
-    if not is_consolidation_due(total, store.stats.count_since(store.memories.history.last_time("consolidated"))):
-        return 0
-    found = find_duplicates(store.memories.all(), now())
-    count = sum(len(others) for _, others in found)
+    is_due = is_consolidation_due(total, store.stats.count_since(store.memories.history.last_time("consolidated")))
+    memories = store.memories.all() if is_due else _similar_to_run(store, run_id)
+    clusters = find_redundant(memories).clusters
+    count = sum(len(others) for _, others in clusters)
     if not count or needs_confirmation(count, total):
-        return 0  # suspiciously many: leave it to a person, with ralph memory consolidate
+        return ConsolidationResult(left=count)
     store.backup("before consolidation")
-    return len(merge_clusters(store, found, ChangeInfo(who="ralph", why="consolidation", id=change_id())))
+    change = ChangeInfo(who="ralph", why="consolidation", id=change_id())
+    return ConsolidationResult(superseded=len(merge_clusters(store, clusters, change)))
+
+
+def _similar_to_run(store: Store, run_id: str) -> list[Memory]:
+    """Return the active memories that a run learned, and those that have the most words in common with them."""
+    from ralph.store.paraphrases import similar_memories
+
+    learned = store.memories.listing.learned_in_run(run_id, MAX_COMPARED_OF_RUN) if run_id else []
+    similar = {one.id: one for memory in learned for one in (memory, *similar_memories(store.memories, memory))}
+    return [one for one in similar.values() if one.state is MemoryState.ACTIVE]
 
 
 def merge_clusters(store: Store, clusters: Iterable[tuple[Memory, Sequence[Memory]]], change: ChangeInfo) -> set[str]:

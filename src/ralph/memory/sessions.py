@@ -43,6 +43,8 @@ MAX_LAST_PASSAGES = 20
 """Number of passages at the end of the last session that are looked at; a long message has several."""
 MAX_LAST_CHARACTERS = 1_500
 """Maximum length of what is quoted from the end of the last session, in characters."""
+MAX_TALK_PASSAGES = 200
+"""Number of passages at the end of a session in which rules of a person are looked for."""
 LAST_SESSION_DAYS = 30
 """Age of the last session up to which its end is quoted, in days."""
 MAX_PROMPT_MEMORIES = 3
@@ -256,6 +258,22 @@ class SessionService:
             session = self._find_or_create(id, agent)
             self._save(session, ended_at=now(), ending=one_line(sanitize(ending), MAX_SESSION_TITLE_CHARACTERS))
             self._store.sessions.delete_if_empty(id)
+
+    def learn_from_talk(self, id: str, agent: str) -> list[AddResult]:
+        """Stage what a person said in a session, and its last message, that is worth keeping beyond it."""
+        session = self._store.sessions.find(id) if id else None
+        if session is None:
+            return []
+        from ralph.core.records import Speaker
+        from ralph.memory.capture.handover import extract_from_session
+        from ralph.memory.capture.passages import spoken_parts
+
+        at = now()
+        passages = self._store.episodes.of_source(EpisodeKind.SESSION, id, MAX_TALK_PASSAGES)
+        said = [text for one in passages for speaker, text in spoken_parts(one) if speaker is Speaker.PERSON]
+        found = extract_from_session("\n\n".join(said), "person", at)
+        found += extract_from_session(session.summary, "final", at)
+        return self.store_statements(id, agent, found) if found else []
 
     def store_message(self, id: str, agent: str, text: str, *, is_last: bool = True) -> list[AddResult]:
         """Store the learnings in a message, from sigils and MEMORY lines, and the message as summary.

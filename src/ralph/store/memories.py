@@ -70,8 +70,9 @@ class AddResult:
 
     memory: Memory
     what: str
-    """`added`, `learned again`, `updated` (the body of a knowledge entry was replaced), `revived`, `merged`, `known`,
-    `again` (a repetition within the same import) or `refused` (a person deleted it)."""
+    """`added`, `learned again`, `refined` (the known words said less), `updated` (the body of a knowledge entry was
+    replaced), `revived`, `merged`, `known`, `again` (a repetition within the same import) or `refused` (a person
+    deleted it)."""
     event: int | None = None
     """Sequence number of the event that records it, if known. None if nothing changed."""
     superseded: tuple[str, ...] = ()
@@ -139,6 +140,8 @@ class MemoryStore(MemoryWriter):
         mark = fingerprint(memory)
         with self.scope.transaction():
             known = self._find_same(memory, mark)
+            if known is None and not by_person and (result := self._add_paraphrase(memory, change)):
+                return result
             if known is None:
                 added = self._insert(memory, mark, change)
                 superseded = self._supersede_rules(added.memory, change)
@@ -160,6 +163,20 @@ class MemoryStore(MemoryWriter):
             is_replaced = known.kind == "knowledge" and updated.content != known.content
             what = "updated" if is_replaced else "learned again"
             return AddResult(memory=updated, what=what, event=self._record(known, updated, what, change))
+
+    def _add_paraphrase(self, memory: Memory, change: ChangeInfo) -> AddResult | None:
+        """Reinforce or refine the memory that says the same in other words; return None if there is none."""
+        from ralph.store.paraphrases import find_paraphrase, reinforce_paraphrase
+
+        found = find_paraphrase(self, memory)
+        if found is None:
+            return None
+        if not _has_new_origin(found.known, memory):
+            return AddResult(memory=found.known, what="known")
+        updated = reinforce_paraphrase(self, found, memory)
+        what = "refined" if updated.content != found.known.content else "learned again"
+        change = replace(change, why=f"{change.why}; in the words: {memory.content}")
+        return AddResult(memory=updated, what=what, event=self._record(found.known, updated, what, change))
 
     def import_memories(
         self, memories: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: ChangeInfo
@@ -479,7 +496,20 @@ def _require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable:
 
 
 def _revived(known: Memory, new: Memory, by_person: bool) -> Memory:
-    """Return a known memory in a live state: active, or staged if the new one is staged."""
+    """Return a known memory in a live state: active, or staged if the new one is staged.
+
+    What was staged because one session said it is active once another one says it too.
+    """
+    if (
+        known.state is MemoryState.STAGED
+        and known.origin_session
+        and new.origin_session
+        not in (
+            None,
+            known.origin_session,
+        )
+    ):
+        return replace(known, state=MemoryState.ACTIVE)
     if known.state is MemoryState.ACTIVE or (known.state is MemoryState.STAGED and not by_person):
         return known
     state = MemoryState.STAGED if new.state is MemoryState.STAGED else MemoryState.ACTIVE

@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections import Counter
 
 from ralph.core.limits import MAX_TAGS
-from ralph.core.records import record, replace
+from ralph.core.records import MemorySource, record, replace
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.fingerprint import normalized_words
+from ralph.memory.lifecycle.same_fact import (
+    MIN_WORDS_BESIDE_MEANING,
+    ONE_FACT,
+    Relation,
+    common_words,
+    comparable_key,
+    prepare,
+    relate,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ralph.core.records import Memory
 
@@ -26,6 +35,10 @@ MIN_SIMILARITY_WITH_TAGS = 0.7
 """Minimum share of common words for memories whose tags overlap."""
 MIN_TAG_OVERLAP = 0.5
 """Minimum share of common tags, relative to the memory with fewer tags."""
+MIN_SHARED_WORDS = 2
+"""Number of words that two memories must share to be compared as paraphrases."""
+MAX_WORD_COUNT = 50
+"""Number of memories with a word, or a twentieth of all, above which it is too common to find paraphrases by."""
 CONSOLIDATE_ABOVE_ACTIVE = 200
 """Number of active memories above which they are consolidated automatically."""
 CONSOLIDATE_EVERY_ITERATIONS = 10
@@ -42,6 +55,16 @@ _INSIGNIFICANT = frozenset(
     " so such their them they use used uses using via we where which within you your".split()
 )
 _SUFFIXES = ("ing", "ed", "es", "ly", "e", "s")
+
+
+@record
+class Paraphrases:
+    """Memories that say the same in other words."""
+
+    clusters: tuple[tuple[Memory, tuple[Memory, ...]], ...] = ()
+    """Survivors, each with those that say the same."""
+    conflicts: tuple[tuple[Memory, Memory], ...] = ()
+    """Memories that say something else about the same, which only a person or a newer statement can decide."""
 
 
 @record
@@ -75,6 +98,61 @@ def find_duplicates(
     return result
 
 
+def find_paraphrases(
+    memories: Sequence[Memory], at: str, similarity: Callable[[Memory, Memory], float | None] = lambda one, other: None
+) -> Paraphrases:
+    """Return the memories that others say in other words; `similarity` compares two by meaning if it can.
+
+    Each is compared with the survivor itself, never with another paraphrase: similarity does not add up.
+    """
+    best_first = sorted(filter(_is_plain, memories), key=lambda memory: _rank(memory, at))
+    clusters: dict[int, list[Memory]] = {}
+    conflicts: list[tuple[Memory, Memory]] = []
+    redundant: set[int] = set()
+    for index, other in _candidate_pairs(best_first):
+        if index in redundant or other in redundant:
+            continue
+        relation = _relation(best_first[index], best_first[other], similarity)
+        if relation in ONE_FACT:
+            redundant.add(other)
+            clusters.setdefault(index, []).append(best_first[other])
+        elif relation is Relation.CHANGE:
+            conflicts.append((best_first[index], best_first[other]))
+    return Paraphrases(
+        clusters=tuple((best_first[index], tuple(others)) for index, others in clusters.items()),
+        conflicts=tuple(conflicts),
+    )
+
+
+def _candidate_pairs(memories: Sequence[Memory]) -> Iterator[tuple[int, int]]:
+    """Yield the indexes of memories that share words which are not too common, the better one first."""
+    statements = [prepare(memory.content or memory.title) for memory in memories]
+    by_word: dict[str, list[int]] = {}
+    for index, statement in enumerate(statements):
+        for word in statement.weights:
+            by_word.setdefault(word, []).append(index)
+    most = max(MAX_WORD_COUNT, len(memories) // 20)
+    for index, statement in enumerate(statements):
+        rare = (by_word[word] for word in statement.weights if len(by_word[word]) <= most)
+        shared = Counter(other for found in rare for other in found if other > index)
+        yield from ((index, other) for other, count in shared.items() if count >= MIN_SHARED_WORDS)
+
+
+def _is_plain(memory: Memory) -> bool:
+    return not memory.structured_content and memory.kind != "knowledge"
+
+
+def _relation(one: Memory, other: Memory, similarity: Callable[[Memory, Memory], float | None]) -> Relation:
+    text, other_text = one.content or one.title, other.content or other.title
+    if comparable_key(one) != comparable_key(other):
+        return Relation.DIFFERENT
+    if common_words(prepare(text), prepare(other_text)) < MIN_WORDS_BESIDE_MEANING:
+        return Relation.DIFFERENT
+    alike = similarity(one, other)
+    relation = relate(other_text, text, alike)
+    return relation if relation is not Relation.DIFFERENT else relate(text, other_text, alike)
+
+
 def _rank(memory: Memory, at: str) -> tuple[float, int, str, str]:
     return -current_confidence(memory, at), -memory.support, memory.created_at, memory.id
 
@@ -84,6 +162,7 @@ def merge_duplicates(survivor: Memory, others: Sequence[Memory], at: str) -> Mem
     memories = [survivor, *others]
     merged = replace(
         survivor,
+        **_best_wording(survivor, others),
         tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags))[:MAX_TAGS],
         files=tuple(dict.fromkeys(path for memory in memories for path in memory.files))[:MAX_TAGS],
         origin_loops=tuple(dict.fromkeys(loop for memory in memories for loop in memory.origin_loops)),
@@ -100,6 +179,15 @@ def merge_duplicates(survivor: Memory, others: Sequence[Memory], at: str) -> Mem
     decay = 1.0 - current_confidence(replace(merged, confidence=1.0), at)
     highest = max(current_confidence(memory, at) for memory in memories)
     return replace(merged, confidence=min(max(memory.confidence for memory in memories), round(highest + decay, 6)))
+
+
+def _best_wording(survivor: Memory, others: Sequence[Memory]) -> dict[str, str]:
+    """Return the title and text of what refines a survivor that Ralph worded itself; nothing for other words."""
+    if survivor.source is not MemorySource.AUTOMATIC:
+        return {}
+    refined = (one for one in others if relate(one.content, survivor.content) is Relation.REFINEMENT)
+    best = max(refined, key=lambda one: len(one.content), default=None)
+    return {"title": best.title, "content": best.content} if best else {}
 
 
 def _success_rate(memories: Sequence[Memory]) -> float | None:

@@ -7,8 +7,6 @@ dropped, and kinds not shown yet are preferred among equals.
 
 from __future__ import annotations
 
-import re
-
 from ralph.core.records import MemorySource, record, session_key
 from ralph.core.tokenize import parse_string_list
 from ralph.memory.recall.evidence import describe_evidence, words_as_written
@@ -26,8 +24,8 @@ HIDE_BELOW_CONFIDENCE = 0.35
 """Confidence at or below which a memory that did not help is no longer shown."""
 MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
-DUPLICATE_SIMILARITY = 0.7
-"""Jaccard similarity of vocabularies from which two memories count as duplicates."""
+DUPLICATE_SIMILARITY = 0.4
+"""Share of common vocabulary from which two memories are compared: they may say the same."""
 RESTATED_SHARE = 0.5
 """Share of the words of a title that a statement of the same attempt needs to say the same."""
 SAME_KIND_FACTOR = 0.93
@@ -53,8 +51,6 @@ PROMPT_CUT = Cut(minimum=0.04, share_of_best=0.04)
 """For the prompt of a task, which has room for several memories and is read once."""
 SESSION_CUT = Cut(minimum=0.15, share_of_best=0.4, certain_share=0.1)
 """For what a person types into a session, where most prompts need no memory and three have to be enough."""
-
-_NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
 
 @record
@@ -163,13 +159,18 @@ def _restated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
     return reasons
 
 
-def _is_negative(hit: ScoredMemory) -> bool:
-    return bool(_NEGATION.search(f"{hit.row['title']}\n{hit.row['body']}"))
-
-
 def _is_near_duplicate(hit: ScoredMemory, other: ScoredMemory) -> bool:
-    if _is_negative(hit) != _is_negative(other):
-        return False  # they may contradict each other
+    """Return whether two memories say the same; what says something else about the same is shown beside it."""
     ours, theirs = hit.vocabulary, other.vocabulary
     common = len(ours & theirs)
-    return common >= DUPLICATE_SIMILARITY * (len(ours) + len(theirs) - common)
+    if 2 * common < DUPLICATE_SIMILARITY * (len(ours) + len(theirs)):
+        return False
+    from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
+
+    return relate(_text(hit), _text(other)) in ONE_FACT
+
+
+def _text(hit: ScoredMemory) -> str:
+    """Return what a memory says; most titles are the start of the text."""
+    title, body = hit.row["title"], hit.row["body"]
+    return body if body.startswith(title.removesuffix("...")) else f"{title}\n{body}"

@@ -1,0 +1,1 @@
+"""What is kept of what was said, and what is known already."""

@@ -1,0 +1,285 @@
+"""How two statements relate: the same fact, a refinement of it, another value for it, or another fact.
+
+Similar is not the same: "limited to 64 KB" and "limited to 256 KB" differ in a word, "SQLite over PostgreSQL" and
+"PostgreSQL over SQLite" in none. So what could change the meaning is compared first: names, numbers, negations, and
+whether one text has something else in the very place of the other. What remains is judged by common words and, where a
+model is installed, by meaning, which finds paraphrases that share few words.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+from ralph.core.records import MemorySource, record
+from ralph.core.tokenize import FUNCTION_WORDS, stem_word
+from ralph.memory.lifecycle.fingerprint import WARNING_KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import Memory
+
+MIN_COMMON_WORDS = 0.55
+"""Share of common words, by weight, from which two texts say the same."""
+MIN_SIMILARITY = 0.82
+"""Similarity in meaning from which two texts say the same, with `MIN_WORDS_BESIDE_MEANING` of common words."""
+MIN_WORDS_BESIDE_MEANING = 0.15
+MIN_SIMILARITY_BESIDE_WORDS = 0.78
+"""Similarity in meaning from which common words are enough."""
+MAX_REPLACED = 4
+"""Number of words up to which two texts with the same frame are about different things or values."""
+MAX_CHANGED = 2
+"""Number of replaced words up to which it is another value for the same."""
+MIN_FRAME = 2
+"""Number of words that two statements have to share around a value to be about the same."""
+MIN_EXTRA_WORDS = 2
+"""Number of words that a text has to add to refine another one."""
+NAME_WEIGHT, COMMON_WEIGHT = 2.0, 0.4
+"""Weight of names and of words like "use", relative to other words."""
+
+
+class Relation(StrEnum):
+    """What a new statement is to a known one."""
+
+    SAME = "same"
+    REFINEMENT = "refinement"
+    """The new one says the same and more."""
+    CHANGE = "change"
+    """Both speak about the same, and say something else about it."""
+    DIFFERENT = "different"
+
+
+ONE_FACT = (Relation.SAME, Relation.REFINEMENT)
+"""Relations of statements that are one memory."""
+
+
+@record
+class Statement:
+    """A text, prepared for comparison."""
+
+    words: tuple[str, ...]
+    """Stems in order, without function words; synonyms are one word."""
+    weights: dict[str, float]
+    names: frozenset[str]
+    """Identifiers, paths and options as a whole."""
+    particles: tuple[str, ...]
+    """Small words that can turn a verb into another one: "check in" is not "check"."""
+    numbers: frozenset[str]
+    is_negated: bool
+
+
+_SYNONYMS = {
+    word: group.split()[0]
+    for group in (
+        "database db",
+        "repository repo",
+        "configuration config settings",
+        "environment env envs",
+        "directory dir folder",
+        "start begin",
+        "reject deny refuse decline forbid",
+        "require need necessary",
+        "truncate cut",
+        "null none nil undefined",
+        "uppercase capital",
+        "run execute invoke launch apply",
+        "store keep save persist kept",
+        "wrap wrapped wrapper",
+        "fail break broken crash",
+        "update edit change",
+        "parameter argument option flag",
+        "limit cap restrict",
+        "skip ignore",
+        "verify validate check",
+        "before first prior",
+        "test spec suite",
+        "temporary temp tmp",
+        "package crate",
+        "function method",
+        "remove delete drop",
+        "create make build add",
+        "exist present",
+        "read load",
+        "print emit output write",
+        "variable var",
+        "command subcommand",
+    )
+    for word in group.split()
+}
+_COMMON = frozenset(
+    "use set via instead because since otherwise avoid always every set have when if so that then there here must"
+    " should need require file code value new own only run make create go get give take work keep put call".split()
+)
+_FILLERS = FUNCTION_WORDS - frozenset("before after all some only without on off up down over under".split())
+"""Words that say nothing by themselves; those that turn a statement around are not among them."""
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't|mustn't|avoid|nothing|neither)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
+_WORD = re.compile(r"[A-Za-z0-9_#*+./:<>{}=\\-]*[A-Za-z0-9_}>*]|\|\|")
+_NAME = re.compile(r"(?<![\w-])(?:--[a-z][\w-]+|[\w-]*[A-Za-z][\w-]*(?:[_/.]|::)[\w/.:#-]*\w|\w*[a-z][A-Z]\w*|_\w+)")
+_SIGN = re.compile(r"`([^\w`]+)`")
+_PARTICLE = re.compile(r"\b(?:in|out|with|from|to|by|at|into|for)\b")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@lru_cache(4096)
+def prepare(text: str) -> Statement:
+    """Return a text prepared for comparison."""
+    words: list[str] = []
+    weights: dict[str, float] = {}
+    for chunk in _WORD.findall(text.replace("`", " ").replace("'", " ")):
+        for word, weight in _terms(chunk):
+            words.append(word)
+            weights[word] = max(weight, weights.get(word, 0.0))
+    spelled = (_NUMBER_WORDS[word] for word in text.lower().split() if word in _NUMBER_WORDS)
+    return Statement(
+        words=tuple(words),
+        weights=weights,
+        names=frozenset((*(name.lower().strip("./:=") for name in _NAME.findall(text)), *_SIGN.findall(text))),
+        particles=tuple(_PARTICLE.findall(text.lower())),
+        numbers=frozenset((*_NUMBER.findall(text), *spelled)),
+        is_negated=len(_NEGATION.findall(text)) % 2 == 1,
+    )
+
+
+def _terms(chunk: str) -> list[tuple[str, float]]:
+    """Return the words of a chunk with their weights: a name counts as a whole and by its parts."""
+    lower = chunk.lower().strip("-./:=<>{}*#")
+    lower = _NUMBER_WORDS.get(lower, lower)
+    if not lower or lower in _FILLERS:
+        return []
+    if lower.isalpha() and (chunk.islower() or chunk.istitle()):
+        return [(_term(lower), COMMON_WEIGHT if lower in _COMMON else 1.0)]
+    parts = [
+        _term(part.lower())
+        for part in _PART.findall(lower if lower.isdigit() else chunk)
+        if part.lower() not in _FILLERS
+    ]
+    return [(part, NAME_WEIGHT if len(parts) == 1 else 1.0) for part in parts]
+
+
+def _term(word: str) -> str:
+    """Return the stem of a word, or of the word that stands for its synonyms."""
+    stem = stem_word(word)
+    return _synonym_stems().get(stem, stem)
+
+
+@lru_cache(1)
+def _synonym_stems() -> dict[str, str]:
+    return {stem_word(word): stem_word(first) for word, first in _SYNONYMS.items()}
+
+
+def relate(new: str, known: str, similarity: float | None = None) -> Relation:
+    """Return what a new text is to a known one; `similarity` is their cosine, if a model is installed."""
+    one, other = prepare(new), prepare(known)
+    if one.words == other.words and one.names == other.names:
+        is_same = (one.is_negated, one.particles) == (other.is_negated, other.particles)
+        return Relation.SAME if is_same else Relation.CHANGE
+    common = common_words(one, other)
+    is_alike = common >= MIN_COMMON_WORDS
+    if similarity is not None:
+        needed = MIN_SIMILARITY_BESIDE_WORDS if is_alike else MIN_SIMILARITY
+        is_alike = similarity >= needed and common >= MIN_WORDS_BESIDE_MEANING
+    if one.names and other.names and not _share_a_name(one, other):
+        return Relation.DIFFERENT
+    if MAX_CHANGED < _replaced(one, other) <= MAX_REPLACED:
+        return Relation.DIFFERENT
+    if _conflict(one, other):
+        return Relation.CHANGE if is_alike or common >= MIN_COMMON_WORDS else Relation.DIFFERENT
+    if not is_alike:
+        return Relation.REFINEMENT if _adds(one, other) else Relation.DIFFERENT
+    return Relation.REFINEMENT if _adds(one, other) else Relation.SAME
+
+
+def _share_a_name(one: Statement, other: Statement) -> bool:
+    return any(name in known or known in name for name in one.names for known in other.names)
+
+
+def common_words(one: Statement, other: Statement) -> float:
+    """Return the share of common words of two texts, by weight, relative to both."""
+    weights = one.weights | other.weights
+    shared = sum(weights[word] for word in one.weights.keys() & other.weights.keys())
+    total = sum(one.weights.values()) + sum(other.weights.values())
+    return 2 * shared / total if total else 0.0
+
+
+def _adds(new: Statement, known: Statement) -> bool:
+    """Return whether a text has all words of another one, and more."""
+    extra = new.weights.keys() - known.weights.keys()
+    return known.weights.keys() <= new.weights.keys() and len(extra) >= MIN_EXTRA_WORDS
+
+
+def _conflict(one: Statement, other: Statement) -> bool:
+    """Return whether two texts cannot be the same fact, however similar they are."""
+    if one.numbers and other.numbers and not (one.numbers <= other.numbers or other.numbers <= one.numbers):
+        return True
+    if set(one.words) == set(other.words):
+        return _is_swapped(one, other) or one.is_negated != other.is_negated
+    if 0 < _replaced(one, other) <= MAX_REPLACED:
+        return True
+    return one.is_negated != other.is_negated and _is_contained(one, other) and not _goes_on(one, other)
+
+
+def _is_contained(one: Statement, other: Statement) -> bool:
+    words, others = set(one.words), set(other.words)
+    return words <= others or others <= words
+
+
+def _goes_on(one: Statement, other: Statement) -> bool:
+    """Return whether one text is the start of the other, so that a negation is in what it adds."""
+    shorter = min(len(one.words), len(other.words))
+    return one.words[:shorter] == other.words[:shorter]
+
+
+def _is_swapped(one: Statement, other: Statement) -> bool:
+    """Return whether two texts of the same words and the same frame have them in another order."""
+    return one.words[:1] == other.words[:1] and one.words != other.words
+
+
+def _replaced(one: Statement, other: Statement) -> int:
+    """Return how many words one text has in the places of others, if the two are one sentence but for these; else 0.
+
+    "The cache is in Redis" and "The cache is in memory" are; a paraphrase turns the sentence around, or adds to it.
+    """
+    words, others = _telling(one), _telling(other)
+    common = set(words) & set(others)
+    gaps, other_gaps = _gaps(words, common), _gaps(others, common)
+    if [word for word in words if word in common] != [word for word in others if word in common]:
+        return 0
+    if any(bool(gap) != bool(other_gap) for gap, other_gap in zip(gaps, other_gaps, strict=True)):
+        return 0
+    return max(sum(map(len, gaps)), sum(map(len, other_gaps))) if len(common) >= MIN_FRAME else 0
+
+
+def _telling(statement: Statement) -> list[str]:
+    return [word for word in statement.words if statement.weights[word] > COMMON_WEIGHT]
+
+
+def _gaps(words: list[str], common: set[str]) -> list[list[str]]:
+    """Return the words before, between and after common ones."""
+    gaps: list[list[str]] = [[]]
+    for word in words:
+        if word in common:
+            gaps.append([])
+        else:
+            gaps[-1].append(word)
+    return gaps
+
+
+def comparable_key(memory: Memory) -> tuple[object, ...]:
+    """Return what two memories must have in common to be one: their scope, and whether they warn or recommend.
+
+    The type is not part of it: the same rule is a constraint to one agent and a pattern to another. An agent may state
+    as a pitfall just what to avoid; a sentence that Ralph extracted says so itself.
+    """
+    is_warning = memory.kind in WARNING_KINDS and memory.source is not MemorySource.AUTOMATIC
+    return memory.feature, memory.task_type, is_warning, memory.kind == "knowledge"
+
+
+def is_better_wording(new: str, known: str) -> bool:
+    """Return whether a text for a known fact names everything the known text does, and more."""
+    return prepare(new).names > prepare(known).names

@@ -1,0 +1,63 @@
+"""Look-up of what is known in other words, so that one fact is one memory."""
+
+from __future__ import annotations
+
+from ralph.core.records import Memory, MemoryState, record, replace
+from ralph.core.tokenize import tokenize
+from ralph.memory.lifecycle.confidence import reinforce
+from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, comparable_key, is_better_wording, relate
+from ralph.store.memory_queries import MemoryFilter, row_to_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.store.memories import MemoryStore
+
+MAX_COMPARED = 8
+"""Number of memories with the most words in common that are compared with a new one."""
+MAX_COMPARED_WORDS = 24
+"""Number of words of a new memory by which these are found."""
+
+
+@record
+class Paraphrase:
+    """A memory that says what a new statement says, and what the new one is to it."""
+
+    known: Memory
+    relation: Relation
+
+
+def similar_memories(memories: MemoryStore, memory: Memory) -> list[Memory]:
+    """Return the live memories that have the most words in common with one, itself included if it is stored."""
+    words = dict.fromkeys(tokenize(memory.content)[:MAX_COMPARED_WORDS], 1.0)
+    live = MemoryFilter(states=(MemoryState.ACTIVE, MemoryState.STAGED))
+    return [row_to_memory(row) for row in memories.index.search_words(words, MAX_COMPARED, live).rows] if words else []
+
+
+def find_paraphrase(memories: MemoryStore, memory: Memory) -> Paraphrase | None:
+    """Return the memory that says the same in other words, or less about the same.
+
+    What says something else about the same subject is no paraphrase but a memory of its own: which of the two holds is
+    for supersession to decide.
+    """
+    if memory.structured_content or memory.kind == "knowledge":
+        return None
+    for known in similar_memories(memories, memory):
+        if known.structured_content or comparable_key(known) != comparable_key(memory):
+            continue
+        relation = relate(memory.content, known.content)
+        if relation in ONE_FACT:
+            return Paraphrase(known=known, relation=relation)
+    return None
+
+
+def reinforce_paraphrase(memories: MemoryStore, found: Paraphrase, memory: Memory) -> Memory:
+    """Return the known memory, strengthened, in the better of both wordings; a person's words stay."""
+    known = found.known
+    is_better = found.relation is Relation.REFINEMENT or is_better_wording(memory.content, known.content)
+    is_personal = any(event.who == "person" for event in memories.history.of(known.id))
+    worded = memory if is_better and not is_personal else known
+    updated = reinforce(known, memory, memory.updated_at)
+    updated = replace(updated, title=worded.title, content=worded.content)
+    if known.state is MemoryState.STAGED and memory.origin_session not in (None, known.origin_session):
+        updated = replace(updated, state=MemoryState.ACTIVE)  # two sessions said it independently
+    return updated

@@ -1,0 +1,60 @@
+"""The labeled sets of what is kept and of what is one fact, and the figures that have to hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bench.learning.__main__ import PAIRS, Score, compared, judged
+from bench.learning.fit import SENTENCES, load
+from bench.learning.transcripts import measure
+
+from ralph.core.memory_types import MEMORY_TYPES
+from ralph.memory.capture.worth_keeping import PLACE_TYPES
+from ralph.memory.recall.embeddings import is_installed
+
+
+def test_every_sentence_has_a_source_a_place_and_a_known_type() -> None:
+    rows = [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+
+    assert len(rows) >= 300
+    assert len({row["text"] for row in rows}) == len(rows)
+    assert all(row["source"] and row["place"] in PLACE_TYPES for row in rows)
+    assert {row["type"] for row in rows} <= {None, *MEMORY_TYPES}
+
+
+def test_what_is_worth_keeping_is_kept_and_little_else() -> None:
+    score = judged(load("test"))[0]
+
+    assert score.precision >= 0.85
+    assert score.recall >= 0.65
+
+
+@pytest.mark.parametrize("place", ["explorer", "planner", "critic", "completion"])
+def test_handovers_and_notes_yield_most_of_it(place: str) -> None:
+    assert judged([row for row in load("test") if row["place"] == place])[0].recall >= 0.65
+
+
+def test_pairs_are_told_apart_by_words() -> None:
+    assert len(PAIRS.read_text(encoding="utf-8").splitlines()) >= 100
+    assert _f1(by_meaning=False) >= 0.7
+
+
+@pytest.mark.skipif(not is_installed(), reason="the semantic extra is not installed")
+def test_pairs_are_told_apart_by_meaning() -> None:
+    assert _f1(by_meaning=True) >= 0.85
+
+
+def _f1(*, by_meaning: bool) -> float:
+    score: Score = compared("test", by_meaning=by_meaning)
+    return score.f1
+
+
+def test_whole_texts_leave_good_memories_once() -> None:
+    figures = list(measure())
+
+    remembered = sum(one.total for one in figures)
+    assert sum(one.good for one in figures) >= 0.9 * remembered
+    assert sum(one.noise for one in figures) <= 0.05 * remembered
+    assert sum(one.duplicates for one in figures) <= 0.05 * remembered
+    assert sum(one.found for one in figures) >= 0.7 * sum(one.expected for one in figures)

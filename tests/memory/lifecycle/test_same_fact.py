@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.core.records import MemorySource, replace
+from ralph.memory.lifecycle.duplicates import find_paraphrases, merge_duplicates
+from ralph.memory.lifecycle.same_fact import Relation, is_better_wording, relate
+from tests.make import a_memory
+
+AT = "2026-03-01T00:00:00.000Z"
+MIGRATIONS = (
+    "Run migrations before the integration tests.",
+    "Before running integration tests, run the database migrations.",
+    "Integration tests need the migrations to be run first.",
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (MIGRATIONS[0], MIGRATIONS[1]),
+        (MIGRATIONS[0], MIGRATIONS[2]),
+        (MIGRATIONS[1], MIGRATIONS[2]),
+        ("Never call os.Exit in library code.", "Library code must not call os.Exit."),
+        ("Set `ENABLE_METRICS=true` to expose metrics.", "Metrics are exposed when `ENABLE_METRICS=true`."),
+        ("The client retries three times.", "The client retries 3 times."),
+    ],
+)
+def test_the_same_in_other_words(one: str, other: str) -> None:
+    assert relate(one, other) is Relation.SAME
+    assert relate(other, one) is Relation.SAME
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Request bodies are limited to 64 KB.", "Request bodies are limited to 256 KB."),
+        ("The dev server port in vite.config.js is 5173.", "The dev server port in vite.config.js is 5175."),
+        ("Feature flags are evaluated on the server.", "Feature flags are evaluated on the client."),
+        ("Library code must not call os.Exit.", "Library code must call os.Exit."),
+        ("We chose SQLite over PostgreSQL.", "We chose PostgreSQL over SQLite."),
+        ("Run the linter after the tests.", "Run the linter before the tests."),
+    ],
+)
+def test_something_else_about_the_same_is_a_change(one: str, other: str) -> None:
+    assert relate(one, other) is Relation.CHANGE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Commit messages start with the ticket number.", "The worker retries a message three times."),
+        (
+            "Set `UV_CACHE_DIR` in this sandbox to avoid cache errors.",
+            "Set `NPM_CACHE` in this sandbox to avoid cache errors.",
+        ),
+        ("Webhooks are verified in hooks/receive.ts.", "Webhooks are sent by hooks/send.ts."),
+    ],
+)
+def test_another_fact(one: str, other: str) -> None:
+    assert relate(one, other) is Relation.DIFFERENT
+
+
+def test_what_says_more_refines() -> None:
+    short = "Use `with_app_context` for tests that touch `current_user`."
+    long = "Use `with_app_context` for tests that touch `current_user`, a plain client raises a RuntimeError."
+
+    assert relate(long, short) is Relation.REFINEMENT
+    assert relate(short, long) is not Relation.REFINEMENT
+    assert is_better_wording(long, short)
+
+
+def test_meaning_finds_what_words_do_not_and_never_overrides_a_conflict() -> None:
+    one, other = "ACP does not report API cost.", "There is no cost information from ACP agents."
+
+    assert relate(one, other) is Relation.DIFFERENT
+    assert relate(one, other, similarity=0.92) is Relation.SAME
+    assert relate("The limit is 64 KB.", "The limit is 256 KB.", similarity=0.99) is Relation.CHANGE
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_any_two_texts_can_be_compared(one: str, other: str) -> None:
+    assert relate(one, one) is Relation.SAME
+    assert isinstance(relate(one, other), Relation)
+
+
+def test_three_wordings_become_one_memory() -> None:
+    memories = [a_memory(text, text, id=f"mem-{number}", kind="pattern") for number, text in enumerate(MIGRATIONS)]
+
+    found = find_paraphrases(memories, AT)
+
+    ((survivor, others),) = found.clusters
+    assert {survivor.id, *(one.id for one in others)} == {"mem-0", "mem-1", "mem-2"}
+    assert merge_duplicates(survivor, others, AT).support == sum(one.support for one in memories)
+
+
+def test_a_conflict_is_reported_and_left() -> None:
+    texts = ("Request bodies are limited to 64 KB.", "Request bodies are limited to 256 KB.")
+    memories = [a_memory(text, text, id=f"mem-{number}", kind="pattern") for number, text in enumerate(texts)]
+
+    found = find_paraphrases(memories, AT)
+
+    assert found.clusters == ()
+    assert [{one.id, other.id} for one, other in found.conflicts] == [{"mem-0", "mem-1"}]
+
+
+def test_a_refinement_gives_its_words_to_what_ralph_worded_itself() -> None:
+    short = a_memory("Line length is 100.", "Line length is 100.", id="mem-0", kind="convention")
+    long = a_memory("Longer", "Line length is 100 and ruff's E501 is an error in CI.", id="mem-1")
+
+    automatic = replace(short, source=MemorySource.AUTOMATIC)
+    assert merge_duplicates(automatic, [long], AT).content == long.content
+    assert merge_duplicates(replace(short, source=MemorySource.EXPLICIT), [long], AT).content == short.content
