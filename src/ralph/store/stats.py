@@ -24,10 +24,10 @@ SUCCESS_RATE_WINDOW = 100
 """Number of latest attempts from which the usual success rate is computed."""
 SUCCESS_RATE_PRIOR = 4
 """Weight of the prior in the usual success rate, in attempts."""
-MAX_SCANNED_ATTEMPTS = 2_000
-"""Number of latest attempts among which finished tasks are looked for."""
-MAX_FINISHED_TASKS = 50
-"""Number of latest finished tasks that estimates are computed from."""
+MAX_FINISHED_TASKS = 20
+"""Number of latest finished tasks that the estimate in a prompt is computed from."""
+SCANNED_PER_TASK = 5
+"""Number of latest attempts that are looked at for each finished task that is asked for."""
 USAGE = """
     COUNT(CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 END) AS done, COALESCE(SUM(seconds), 0) AS seconds,
     COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(tokens_in), 0) + COALESCE(SUM(tokens_out), 0) AS tokens
@@ -279,7 +279,7 @@ class StatsStore:
             FROM (
                 SELECT task_id, task_kind, MAX(number) AS number, MAX(seq) AS seq FROM (
                     SELECT seq, task_id, number, task_kind, outcome, handed_to FROM attempts
-                    WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MAX_SCANNED_ATTEMPTS}
+                    WHERE project_id = :project_id ORDER BY seq DESC LIMIT :scanned
                 ) AS latest
                 WHERE outcome = 'done' AND handed_to = '' AND task_id IS NOT NULL{condition}
                 GROUP BY task_id, task_kind ORDER BY MAX(seq) DESC LIMIT :limit
@@ -288,6 +288,7 @@ class StatsStore:
             ORDER BY finished.seq DESC, a.number
             """,
             limit=limit,
+            scanned=limit * SCANNED_PER_TASK,
             **({"task_type": task_type} if task_type else {}),
         )
         tasks: dict[int, list[Row]] = {}
