@@ -6,7 +6,7 @@ import pytest
 
 from ralph.store import Store
 from ralph.store.episodes import PASSAGES_WITH_RULES
-from ralph.store.memory_queries import LAST_EVENT, MEMORIES_WITH_RULES
+from ralph.store.memory_queries import HAS_RULES, LAST_EVENT, MEMORIES_WITH_RULES
 from tests.make import a_memory, remember
 
 
@@ -21,13 +21,17 @@ def test_the_newest_event_is_found_without_sorting_all(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("query", "index"),
-    [(MEMORIES_WITH_RULES, "memory_with_rule"), (PASSAGES_WITH_RULES, "episodes_with_rules")],
-    ids=["memories", "passages"],
+    [
+        (MEMORIES_WITH_RULES, "memory_with_rule"),
+        (PASSAGES_WITH_RULES, "episodes_with_rules"),
+        (HAS_RULES, "memory_with_rule"),
+        (HAS_RULES, "episodes_with_rules"),
+    ],
 )
 def test_rules_are_found_by_their_own_index(store: Store, query: str, index: str) -> None:
     remember(store, a_memory("A fact", "It is so."))
 
-    assert any(index in line for line in plan_of(store, query, limit=5))
+    assert any(index in line for line in plan_of(store, query, **({"limit": 5} if ":limit" in query else {})))
 
 
 def plan_of(store: Store, query: str, **values: object) -> list[str]:

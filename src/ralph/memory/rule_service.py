@@ -55,15 +55,12 @@ class RuleService:
 
     def section(self, room_tokens: int) -> StandingSection | None:
         """Return the rules to tell within a number of tokens; None if there are none."""
-        if room_tokens <= 0 or not self._config.injects_memories or not self._may_have_rules():
+        if room_tokens <= 0 or not self._config.injects_memories or not self._store.memories.has_rules():
             return None  # Most projects end here, without loading what compares rules.
         from ralph.memory.recall.render_rules import render_standing
 
         found = render_standing(self.standing(), min(self._config.memories.rules, room_tokens))
         return found if found.text else None
-
-    def _may_have_rules(self) -> bool:
-        return bool(self._store.memories.with_rules(1) or self._store.episodes.with_rules(1))
 
     def primer(
         self, wanted: MemoryFilter, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None

@@ -63,6 +63,15 @@ MEMORIES_WITH_RULES = """
 """Active memories that state a rule or are pinned. `|| ''` keeps the planner from using the index on the state, which
 matches nearly every row."""
 
+HAS_RULES = """
+    SELECT 1 AS one WHERE EXISTS (
+        SELECT 1 FROM memory
+        WHERE project_id = :project_id AND (rule <> '' OR pinned_at IS NOT NULL)
+            AND (files = '[]' OR pinned_at IS NOT NULL) AND state || '' = 'active'
+    ) OR EXISTS (SELECT 1 FROM episodes WHERE project_id = :project_id AND rules <> '')
+"""
+"""Whether memories or passages state rules for all work. Most projects have none, and load nothing for them."""
+
 
 class MemoryReader:
     """Read access to the memories of a project."""
@@ -96,6 +105,10 @@ class MemoryReader:
         """Return the newest active memories that state a rule or are pinned, each with its rule as JSON."""
         rows = self.scope.query(MEMORIES_WITH_RULES, limit=limit)
         return [(row_to_memory(row), row["rule"]) for row in rows]
+
+    def has_rules(self) -> bool:
+        """Return whether any memory or passage may state a rule, or is pinned."""
+        return bool(self.scope.query(HAS_RULES))
 
     def superseded_by(self, id: str) -> list[Memory]:
         """Return the memories whose place one takes, newest first."""
