@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ralph.memory.capture.cues import CUES
 from ralph.memory.capture.handover import extract_at_completion, extract_at_handover
-from ralph.memory.capture.worth_keeping import CUES, PLACE_TYPES, assess
+from ralph.memory.capture.worth_keeping import PLACE_TYPES, assess
 
 AT = "2026-03-01T00:00:00.000Z"
 
