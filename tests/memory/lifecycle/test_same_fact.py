@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,3 +115,12 @@ def test_a_refinement_gives_its_words_to_what_ralph_worded_itself() -> None:
     automatic = replace(short, source=MemorySource.AUTOMATIC)
     assert merge_duplicates(automatic, [long], AT).content == long.content
     assert merge_duplicates(replace(short, source=MemorySource.EXPLICIT), [long], AT).content == short.content
+
+
+@pytest.mark.parametrize("text", ["x" * 500_000, "a/" * 200_000, "a_" * 200_000, "-" * 500_000])
+def test_a_long_text_is_compared_in_no_time_and_only_with_itself(text: str) -> None:
+    started = time.process_time()
+
+    assert relate(text, text) is Relation.SAME
+    assert relate(text, f"{text} more") is Relation.DIFFERENT
+    assert time.process_time() - started < 2

@@ -114,7 +114,7 @@ PLACE_TYPES = {
 
 def assess(sentence: str, place: str) -> Assessment:
     """Return whether a sentence said at a place is worth keeping, and as which memory type."""
-    cues = find_cues(sentence)
+    cues = find_cues(sentence[:MAX_LENGTH])
     score = BIAS + sum(cue.weight for cue in cues)
     if any(kind in PLACE_TYPES.get(place, ()) for cue in cues for kind in cue.types):
         score += PLACE_WEIGHT

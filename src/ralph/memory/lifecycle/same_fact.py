@@ -18,6 +18,8 @@ from ralph.memory.lifecycle.fingerprint import WARNING_KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ralph.core.records import Memory
 
 MIN_COMMON_WORDS = 0.55
@@ -27,6 +29,8 @@ MIN_SIMILARITY = 0.82
 MIN_WORDS_BESIDE_MEANING = 0.15
 MIN_SIMILARITY_BESIDE_WORDS = 0.78
 """Similarity in meaning from which common words are enough."""
+MAX_COMPARED_LENGTH = 2_000
+"""Length of a text up to which it is a statement that can be compared, in characters."""
 MAX_REPLACED = 4
 """Number of words up to which two texts with the same frame are about different things or values."""
 MAX_CHANGED = 2
@@ -120,7 +124,8 @@ _NEGATION = re.compile(
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
 _WORD = re.compile(r"[A-Za-z0-9_#*+./:<>{}=\\-]*[A-Za-z0-9_}>*]|\|\|")
-_NAME = re.compile(r"(?<![\w-])(?:--[a-z][\w-]+|[\w-]*[A-Za-z][\w-]*(?:[_/.]|::)[\w/.:#-]*\w|\w*[a-z][A-Z]\w*|_\w+)")
+_CHUNK = re.compile(r"[\w./:#-]+")
+_INNER = re.compile(r"\w(?:[_/.]|::)\w|[a-z][A-Z]|^--[a-z]|^_\w|^/\w")
 _SIGN = re.compile(r"`([^\w`]+)`")
 _PARTICLE = re.compile(r"\b(?:in|out|with|from|to|by|at|into|for)\b")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -129,6 +134,7 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 @lru_cache(4096)
 def prepare(text: str) -> Statement:
     """Return a text prepared for comparison."""
+    text = text[:MAX_COMPARED_LENGTH]
     words: list[str] = []
     weights: dict[str, float] = {}
     for chunk in _WORD.findall(text.replace("`", " ").replace("'", " ")):
@@ -139,11 +145,16 @@ def prepare(text: str) -> Statement:
     return Statement(
         words=tuple(words),
         weights=weights,
-        names=frozenset((*(name.lower().strip("./:=") for name in _NAME.findall(text)), *_SIGN.findall(text))),
+        names=frozenset((*_names(text), *_SIGN.findall(text))),
         particles=tuple(_PARTICLE.findall(text.lower())),
         numbers=frozenset((*_NUMBER.findall(text), *spelled)),
         is_negated=len(_NEGATION.findall(text)) % 2 == 1,
     )
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the identifiers, paths and options of a text."""
+    return (chunk.lower().strip("./:") for chunk in _CHUNK.findall(text) if _INNER.search(chunk.rstrip("./:")))
 
 
 def _terms(chunk: str) -> list[tuple[str, float]]:
@@ -175,6 +186,8 @@ def _synonym_stems() -> dict[str, str]:
 
 def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     """Return what a new text is to a known one; `similarity` is their cosine, if a model is installed."""
+    if max(len(new), len(known)) > MAX_COMPARED_LENGTH:
+        return Relation.SAME if new == known else Relation.DIFFERENT
     one, other = prepare(new), prepare(known)
     if one.words == other.words and one.names == other.names:
         is_same = (one.is_negated, one.particles) == (other.is_negated, other.particles)

@@ -167,10 +167,4 @@ def _is_near_duplicate(hit: ScoredMemory, other: ScoredMemory) -> bool:
         return False
     from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
 
-    return relate(_text(hit), _text(other)) in ONE_FACT
-
-
-def _text(hit: ScoredMemory) -> str:
-    """Return what a memory says; most titles are the start of the text."""
-    title, body = hit.row["title"], hit.row["body"]
-    return body if body.startswith(title.removesuffix("...")) else f"{title}\n{body}"
+    return relate(hit.row["body"] or hit.row["title"], other.row["body"] or other.row["title"]) in ONE_FACT
