@@ -27,7 +27,7 @@ from ralph.formats.transcripts.named import MAX_START_BYTES, recognize
 from ralph.memory.estimates import estimates_as_learnings, is_own_estimate
 from ralph.memory.import_types import remarks_on_types, unknown_types, with_known_type
 from ralph.store.external import open_copy
-from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
+from ralph.store.memories import ChangeInfo, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ STORE = "store"
 """Format reported for memories that are read from another database."""
 BULK = 50
 """Number of new memories from which an import makes a backup first."""
+IMPORT_BATCH = 5_000
+"""Number of new memories from which an import compacts the word index."""
 
 
 @record

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ralph.store.memory_listing import MemoryListing
     from ralph.store.memory_stats import MemoryStatistics
 
-IMPORT_BATCH = 5_000
-MAX_COMPARED_RULES = 1_000
-"""Number of the newest memories with a rule that a new one is compared with."""
 LIVE_STATES = (MemoryState.ACTIVE, MemoryState.STAGED)
 """States in which a memory is in use or may come into use."""
 _CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
@@ -136,6 +133,7 @@ class MemoryStore(MemoryWriter):
         """
         from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
+        from ralph.store.superseded_rules import supersede_rules
 
         mark = fingerprint(memory)
         with self.scope.transaction():
@@ -144,7 +142,7 @@ class MemoryStore(MemoryWriter):
                 return result
             if known is None:
                 added = self._insert(memory, mark, change)
-                superseded = self._supersede_rules(added.memory, change)
+                superseded = supersede_rules(self, added.memory, change)
                 return AddResult(memory=added.memory, what="added", event=added.event, superseded=superseded)
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
@@ -209,8 +207,9 @@ class MemoryStore(MemoryWriter):
                 after = merge_imported(known, memory) if known else None
                 if known is None or after is None:
                     new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
-                    if new.seen or new.stale:
-                        new = replace(new, seen="", stale="")  # those describe files of another working copy
+                    if new.seen or new.stale or new.pinned_at:
+                        # Those describe files of another working copy, and a pin is for a person here to decide.
+                        new = replace(new, seen="", stale="", pinned_at=None)
                     fresh[new.id] = new, mark, events
                     by_id[new.id] = new, mark
                     by_mark[mark] = new
@@ -235,29 +234,6 @@ class MemoryStore(MemoryWriter):
             if is_bulk:
                 self.scope.database.words.set_bulk_mode("memory", False)
         return results
-
-    def _supersede_rules(self, memory: Memory, change: ChangeInfo) -> tuple[str, ...]:
-        """Let a new rule take the place of earlier ones about the same thing, and return their ids.
-
-        What a person said stays unless a person changes it; `RuleService.conflicts` lists both.
-        """
-        from ralph.memory.lifecycle.supersession import changes_rule, rule_of_memory
-
-        rule = rule_of_memory(memory) if memory.state is MemoryState.ACTIVE else ""
-        if not rule:
-            return ()
-        is_person = change.who == "person"
-        earlier = [
-            other
-            for other, stored in self.with_rules(MAX_COMPARED_RULES)
-            if changes_rule((other, stored), (memory, rule), is_certain=True)
-            and (is_person or not self._is_persons(other))
-        ]
-        self.supersede(earlier, memory, replace(change, id=change.id or change_id()))
-        return tuple(one.id for one in earlier)
-
-    def _is_persons(self, memory: Memory) -> bool:
-        return bool(memory.pinned_at) or any(event.who == "person" for event in self.history.of(memory.id))
 
     def supersede(self, memories: Sequence[Memory], by: Memory, change: ChangeInfo) -> None:
         """Let a memory take the place of others, which stay in the history."""
