@@ -631,7 +631,7 @@ def test_completion_scripts_are_printed(ralph: Ralph, shell: str) -> None:
 def test_completion_offers_what_could_come_next(here: Path, ralph: Ralph) -> None:
     id = add(ralph, "Fix the parser")
     lines = {
-        "ralph st": ["status", "stats", "store"],
+        "ralph st": ["stop", "status", "stats", "store"],
         "ralph task sh": ["show "],
         f"ralph -C {here} task show t-": [f"{id} "],
         "ralph task add x --pr": ["--priority "],

@@ -20,7 +20,6 @@ DOORS = {
     "cli/trust.py",
     "core/consent.py",
     "core/trust_record.py",
-    "trust.py",
 }
 """Modules that find out who is asking, for all others."""
 VARIABLES = {"RALPH_SESSION": "s-1", "RALPH_TASK_ID": "t-000001", "RALPH_RUN_ID": "run-1", "RALPH_ATTEMPT": "2"}

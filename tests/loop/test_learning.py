@@ -208,12 +208,17 @@ def test_failures_of_agents_and_services_are_counted_and_teach_nothing(project: 
     for title in ("Implement the importer", "Implement the exporter"):
         project.tasks.add(title)
 
-    run(project, ScriptedAgent(answer, answer, DONE, answer, DONE))
+    for _ in range(3):  # what waiting cannot mend ends a run at once
+        run(project, ScriptedAgent(answer, answer, DONE, answer, DONE))
 
     assert of_kind(project, "antipattern") == []
     assert project.learnings.list() == []
     (counted,) = project.stats.failures()
-    assert (counted.cause, counted.attempts, counted.tasks) in (("agent", 3, 2), ("service", 3, 2))
+    assert (counted.cause, counted.attempts, counted.tasks) in (
+        ("agent", 3, 2),
+        ("service", 3, 2),
+        ("service", 3, 1),
+    )
 
 
 def test_a_word_in_the_journal_is_no_strategy(project: Project) -> None:

@@ -8,6 +8,7 @@ from ralph.core.config import STRATEGIES, ModelsConfig
 from ralph.core.records import AttemptOutcome, Difficulty, replace
 from ralph.loop.strategy import (
     MAX_REASON_LENGTH,
+    NO_MODEL_REASON,
     ModelChoice,
     ModelEvidence,
     ModelTotals,
@@ -64,7 +65,7 @@ def test_a_program_that_takes_no_model_gets_none_and_a_reason() -> None:
     choice = chosen(configured="sonnet", hint="opus", takes_model=False)
 
     assert choice.model is None
-    assert "{model}" in choice.reason
+    assert choice.reason == NO_MODEL_REASON
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -234,12 +234,11 @@ def _conflict(one: Statement, other: Statement) -> bool:
         return _is_swapped(one, other) or one.is_negated != other.is_negated
     if 0 < _replaced(one, other) <= MAX_REPLACED:
         return True
-    return one.is_negated != other.is_negated and _is_contained(one, other) and not _goes_on(one, other)
-
-
-def _is_contained(one: Statement, other: Statement) -> bool:
-    words, others = set(one.words), set(other.words)
-    return words <= others or others <= words
+    words, others = set(_telling(one)), set(_telling(other))
+    if one.is_negated == other.is_negated or not (words <= others or others <= words):
+        return False
+    # "Always use tabs" and "never use tabs" tell the same words.
+    return words == others or not _goes_on(one, other)
 
 
 def _goes_on(one: Statement, other: Statement) -> bool:
