@@ -57,6 +57,13 @@ def test_the_own_session_and_what_was_shown_are_left_out(store: Store) -> None:
     assert recalled(store, question, shown=shown) == []
 
 
+def test_what_several_attempts_said_in_the_same_words_is_quoted_once(store: Store) -> None:
+    text = "It does not work: ImportError: No module named frobnicate"
+    store.episodes.add([an_episode(text, kind=EpisodeKind.ATTEMPT, source=f"run-1/{n}") for n in range(4)])
+
+    assert recalled(store, "Install the module frobnicate") == [text]
+
+
 def test_passages_are_quoted_dated_attributed_and_in_order_of_time(store: Store) -> None:
     store.episodes.add(
         [
