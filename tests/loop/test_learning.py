@@ -213,7 +213,8 @@ def test_failures_of_agents_and_services_are_counted_and_teach_nothing(project: 
     assert of_kind(project, "antipattern") == []
     assert project.learnings.list() == []
     (counted,) = project.stats.failures()
-    assert (counted.cause, counted.attempts, counted.tasks) in (("agent", 3, 2), ("service", 3, 2))
+    stops_at_once = ("service", 1, 1)  # nothing changes while nobody logs in or adds credit
+    assert (counted.cause, counted.attempts, counted.tasks) in (("agent", 3, 2), ("service", 3, 2), stops_at_once)
 
 
 def test_a_word_in_the_journal_is_no_strategy(project: Project) -> None:
