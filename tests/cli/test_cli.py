@@ -17,6 +17,7 @@ from ralph.cli import COMMANDS, build_parser, load_command, main
 from ralph.core.ancestry import enclosing_sessions
 from ralph.core.records import TaskStatus
 from ralph.core.text import format_usd
+from ralph.loop.options import RunEnding
 from ralph.project import Project
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
@@ -563,6 +564,18 @@ def test_gates_that_are_set_and_not_run_are_not_said_to_be_missing(here: Path, r
     assert "No gates are configured" in without
     assert "Gates are off (--no-verify)" in left_out
     assert "No gates are configured" not in left_out
+
+
+def test_options_may_stand_between_the_title_and_the_program(here: Path, ralph: Ralph) -> None:
+    ran = ralph("run", "Write it", "--max-iterations", "1", "--", "sh", "-c", "cat >/dev/null", "--max-iterations")
+
+    assert (ran.code, "Write it (attempt 1)" in ran.out) == (0, True)
+
+
+def test_a_task_of_its_own_that_fails_for_good_waits_for_a_person(here: Path, ralph: Ralph) -> None:
+    ran = ralph("run", "Write it", "--format", "json", "--", "true")
+
+    assert (ran.code, str(RunEnding.WAITS) in ran.out) == (1, True)
 
 
 def test_run_exit_codes_tell_how_it_ended(here: Path, ralph: Ralph) -> None:

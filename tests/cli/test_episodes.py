@@ -189,7 +189,7 @@ def test_the_reason_why_a_passage_is_not_quoted_is_said(here: Path, ralph: Ralph
 
     assert "no distinctive word" in reason(rest[0])
     one_word = a_task(here, "Bake a retrier cake")
-    assert "common words" in reason(asked, one_word)
+    assert "only retrier in common" in reason(asked, one_word)
     (here / TOML_NAME).write_text("[episodes]\nbudget = 100\n")
     assert "no room" in reason(asked)
     left_out = ralph("prompt", task).out.split("tokens ─")[1]

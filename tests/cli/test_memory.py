@@ -1183,6 +1183,13 @@ def test_a_fix_is_listed_without_its_problem(here: Path, ralph: Ralph) -> None:
     assert "**Problem:** FAIL: test_x" in ralph("show", id).out
 
 
+def test_a_fix_whose_title_says_what_was_done_is_listed_without_repeating_it(here: Path, ralph: Ralph) -> None:
+    body = "**Problem:** exited with 1 (make)\n\n**Fix:** Start docker first."
+    remember(ralph, body, "-t", "fix", "--title", "make failed: Start docker first.")
+
+    assert "  make failed: Start docker first.\n" in ralph("list").out
+
+
 def test_markdown_of_one_memory_is_its_text_as_it_is(ralph: Ralph) -> None:
     id = remember(ralph, "Docker\n\n# Heading\n\x1b[31mred\x1b[0m", "-t", "fix")
 

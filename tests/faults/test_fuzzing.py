@@ -169,7 +169,7 @@ def test_an_answer_counts_as_done_only_where_the_rules_allow_it(pieces: list[str
         f"<journal>never closed\n{DONE}",
         f"```\ncode\n{DONE}",
         f"<task-done>\n  `{TASK}`\n</task-done>",
-        f"<task-done>{TASK}</task-done><task-failed>{TASK}</task-failed>",
+        f"<task-failed>{TASK}</task-failed><task-done>{TASK}</task-done>",
     ],
 )
 def test_both_opinions_agree_on_what_is_said(said: str) -> None:

@@ -63,6 +63,7 @@ def test_a_paused_run_settles_its_attempt_and_goes_on_when_it_is_told(trial: Tri
     (trial.root / "go").touch()
     until(lambda: "done" in next(told))
     assert run.poll() is None
+    assert "paused; to continue: ralph resume" in trial.ralph("status").out
     assert len((trial.root / "started").read_text().split()) == 1
 
     assert trial.ralph("resume").code == 0

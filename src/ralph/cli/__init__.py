@@ -260,8 +260,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         )
     wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
     parser = build_parser(None if wants_full_help else command)
-    args, unknown = parser.parse_known_args(argv)
-    args.argv = argv
+    own, program = _split_program(argv) if command == "run" else (argv, [])
+    args, unknown = parser.parse_known_args(own)
+    args.argv, args.program = argv, tuple(program)
     if unknown:
         parser.reject_unknown(args, unknown)
     if args.version:
@@ -275,6 +276,12 @@ def _print_version(args: argparse.Namespace) -> None:
     from ralph import __version__
 
     print(f"ralph {__version__}")
+
+
+def _split_program(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments before and after `--`; argparse allows no options between a title and a program."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return argv[:end], argv[end + 1 :]
 
 
 def _find_command(argv: list[str]) -> str | None:

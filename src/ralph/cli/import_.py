@@ -35,8 +35,8 @@ CONSENT = (
 )
 REVOKE = "Your consent applies to this machine; to withdraw it: ralph import --revoke"
 NO_CONSENT = (
-    "Past sessions were not read: nobody has agreed to that on this machine. To agree and import them: ralph import"
-    " sessions --yes"
+    "Past sessions were not read, because that needs your consent on this machine. To agree and import them:"
+    " ralph import sessions --yes"
 )
 MAX_PROBLEMS_SHOWN = 10
 """Maximum number of problems that are printed."""
@@ -201,7 +201,7 @@ def _ask_consent(*, is_named: bool) -> bool:
     from ralph.cli.interactive import ask, is_interactive
 
     if not is_interactive() and is_named:
-        raise UsageError(f"{CONSENT} {NO_CONSENT}", code="no-terminal")
+        raise UsageError(f"{NO_CONSENT}. {CONSENT}", code="no-terminal")
     if is_interactive():
         print(f"{CONSENT} {REVOKE}")
         if ask("May Ralph read them? [y/N] ").lower() in ("y", "yes"):

@@ -23,7 +23,7 @@ from ralph.core.text import clean, one_line
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
 from ralph.memory.recall.prime import HEADING
-from ralph.memory.recall.render import kind_heading
+from ralph.memory.recall.render import kind_heading, title_without_body
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def summary_line(memory: Memory) -> str:
     start = memory.title.removesuffix("...")
     _, is_fix, fix = memory.content.partition(FIX_MARKER)
     if is_fix:
-        text = f"{memory.title}: {fix.strip()}"
+        text = f"{title_without_body(memory.title, fix.strip())}: {fix.strip()}"
     else:
         text = memory.content if memory.content.startswith(start) else f"{memory.title}: {memory.content}"
     return one_line(clean(text), MAX_MEMORY_LENGTH)

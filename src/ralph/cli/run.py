@@ -132,16 +132,14 @@ def _workers(text: str) -> int:
     return int(text)
 
 
-def _title_and_program(words: list[str], argv: list[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the title of a task to add and the program to run, which stands after `--`."""
-    program = tuple(argv[argv.index("--") + 1 :]) if "--" in argv else ()
-    titles = words[: len(words) - len(program)]
-    if len(titles) > 1:
+def _title(words: list[str]) -> str:
+    """Return the title of a task to add; empty if there is none."""
+    if len(words) > 1:
         raise UsageError(
-            f"Unexpected argument: {titles[1]}. Put the title of a task in quotes, and a program after --.",
+            f"Unexpected argument: {words[1]}. Put the title of a task in quotes, and a program after --.",
             code="unexpected-argument",
         )
-    return (titles[0] if titles else ""), program
+    return words[0] if words else ""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -168,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "Use either --task or --parallel, not both: one task has one worker.", code="conflicting-options"
         )
-    title, program = _title_and_program(args.words, args.argv)
+    title = _title(args.words)
     if title and (args.task or args.resume is not None):
         raise UsageError("Use a title without --task and --resume: it is a new task.", code="conflicting-options")
     require_trust(args)
@@ -190,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
             stays=args.wait,
             parallel=args.parallel,
             agent=args.agent or "",
-            program=program,
+            program=args.program,
             gates=tuple(args.gate or ()),
             verify=not args.no_verify,
             review=args.review,

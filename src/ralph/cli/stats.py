@@ -219,7 +219,7 @@ def _failures(stats: Stats, args: argparse.Namespace) -> None:
             for one in failures
         ]
         print_table(("CAUSE", "ATTEMPTS", "TASKS", "TIME", "COST", "LATEST"), rows, droppable=("LATEST", "COST"))
-        print(wrap_line("Only failures of the project can become memories. Each with its reason: ralph failures"))
+        print(wrap_line("Only failures of the project can become memories. Each with its reason: ralph failures list"))
         if should_draw(args.chart):
             _chart("Failed attempts", bar_chart([(one.cause, one.attempts, f"{one.attempts:,}") for one in failures]))
     _plot(args)

@@ -59,6 +59,8 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     if overview.last_run:
         ending = overview.last_run.ending or "not ended"
         print(f"Last run  {overview.last_run.id}, {pluralize(overview.last_run.iterations, 'iteration')}: {ending}")
+        if overview.last_run.request:
+            _print_request(overview.last_run.request, is_working=bool(overview.running))
         if overview.last_run.waits_until:
             wait = f"until {format_time(overview.last_run.waits_until)} for the {overview.last_run.waits_for}"
             _print_line("", f"waiting {wait}; to stop: ralph stop")
@@ -99,6 +101,14 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
         if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
             _print_line("", "to see and accept a held change: ralph task approve ID")
     _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
+
+
+def _print_request(request: str, *, is_working: bool) -> None:
+    from ralph.loop.steering import PAUSE
+
+    if request == PAUSE:
+        state = "pausing after the current attempt" if is_working else "paused"
+        _print_line("", f"{state}; to continue: ralph resume")
 
 
 def _models(overview: Overview, config: Config) -> str:

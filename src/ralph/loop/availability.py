@@ -154,7 +154,8 @@ class _AgentState:
         """Return what a person should know about its last failure, or an empty string."""
         name, left = self.agent.name, self.seconds_left
         if self.error.problem.is_permanent:
-            hint = _HINTS.get(self.error.problem) or AGENTS.get(name, AGENTS["command"]).login_hint
+            agent = AGENTS.get(name, AGENTS["command"])  # one that a Python program brings has no entry
+            hint = _HINTS.get(self.error.problem) or agent.login_hint
             return f"{name}: {self.error.problem}. {hint}" + ("" if is_over else " Other agents go on meanwhile.")
         if self.ending or self.error.problem is ServiceProblem.USAGE_LIMIT or left <= 0:
             return ""

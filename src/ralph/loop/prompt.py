@@ -214,10 +214,14 @@ def shown_memory_text(prompt: Prompt) -> str:
 
 
 def _without(context: PromptContext, ids: Sequence[str]) -> PromptContext:
-    """Return a context without memories that another section tells."""
+    """Return a context without memories that another section tells: they are neither shown again nor omitted."""
     if not ids:
         return context
-    return replace(context, memories=tuple(one for one in context.memories if one.memory.id not in ids))
+    return replace(
+        context,
+        memories=tuple(one for one in context.memories if one.memory.id not in ids),
+        left_out=tuple(one for one in context.left_out if one.id not in ids),
+    )
 
 
 def _section(

@@ -133,7 +133,13 @@ class PromptService:
 
     def explain_episodes(self, episodes: Sequence[Episode], task_id: str) -> list[EpisodeExplanation]:
         """Return for each episode how it scores for a task, and why the next prompt does not quote it."""
-        from ralph.memory.recall.episodes import MAX_RECALLED, PASSAGE_CUT, exclusion_reason, rank_episodes, to_recalled
+        from ralph.memory.recall.episodes import (
+            MAX_RECALLED,
+            PASSAGE_CUT,
+            exclusion_reasons,
+            rank_episodes,
+            to_recalled,
+        )
         from ralph.memory.recall.evidence import words_as_written
 
         context = next_context(self._store, task_id)
@@ -143,6 +149,7 @@ class PromptService:
         ranked = rank_episodes(self._store, context, by_meaning=self._config.memories.meaning)
         minimum = PASSAGE_CUT.minimum_for(ranked)
         written = words_as_written(context)
+        excluded = exclusion_reasons(ranked, context, written, minimum)
         places = {hit.row["id"]: place for place, hit in enumerate(ranked, 1)}
         explanations = []
         for episode in episodes:
@@ -150,9 +157,9 @@ class PromptService:
             hit = ranked[place - 1] if place else None
             recalled = to_recalled(hit, written) if hit else None
             reason = "" if hit else _why_episode_unranked(episode, context)
-            if hit and episode.id not in prompt.episodes:
+            if place and episode.id not in prompt.episodes:
                 top = f"not among the {MAX_RECALLED} best that have enough in common with the task"
-                reason = exclusion_reason(hit, context, written, minimum) or no_room.get(episode.id, top)
+                reason = excluded[place - 1] or no_room.get(episode.id, top)
             reason = "" if episode.id in told else self._why_no_past_work() or reason
             explanations.append(
                 EpisodeExplanation(

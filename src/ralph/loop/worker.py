@@ -182,6 +182,8 @@ class Worker:
             task = tasks.get(only)
             if task.status is TaskStatus.DONE:
                 return finished
+            if task.status is TaskStatus.BLOCKED:
+                return RunEnding.WAITS
             return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
         pending = len(tasks.progress.with_status(TaskStatus.PENDING))
         claimed = tasks.claims.claimed()

@@ -111,12 +111,14 @@ if TYPE_CHECKING:
             where: str,
             *,
             below: int | None = None,
+            max_postings: int = ...,
             **values: object,
         ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
             `index` is one of `store.index.INDEXES`; `where` filters its table, which has the alias `r`, and only
-            rows with a `seq` below `below` are read. Each row includes the words it is indexed under.
+            rows with a `seq` below `below` are read. Each row includes the words it is indexed under. `max_postings`
+            bounds how much is read, and so what is found if all words are frequent.
             """
 
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:

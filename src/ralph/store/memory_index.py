@@ -14,6 +14,7 @@ from ralph.store.memory_queries import (
     row_to_memory,
     state_rank,
 )
+from ralph.store.postings import MAX_POSTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,13 @@ MAX_LINKS = 1_000
 class MemoryIndex(MemoryReader):
     """Look-up of the memories of a project."""
 
-    def search_words(self, words: Mapping[str, float], limit: int, filter: MemoryFilter | None = None) -> WordMatches:
+    def search_words(
+        self,
+        words: Mapping[str, float],
+        limit: int,
+        filter: MemoryFilter | None = None,
+        max_postings: int = MAX_POSTINGS,
+    ) -> WordMatches:
         """Return rows of memories that contain the words, highest total weight first."""
         condition, values = filter_conditions(filter or MemoryFilter())
         return self.scope.database.words.search(
@@ -38,6 +45,7 @@ class MemoryIndex(MemoryReader):
             limit,
             f"r.project_id = :project_id AND {condition}",
             below=None,
+            max_postings=max_postings,
             project_id=self.scope.project_id,
             **values,
         )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MAX_COMPARED = 8
 """Number of memories with the most words in common that are compared with a new one."""
+MAX_COMPARED_POSTINGS = 800
+"""Number of postings that this search reads: adding a memory has to cost the same, however many there are."""
 MAX_COMPARED_WORDS = 24
 """Number of words of a new memory by which these are found."""
 
@@ -30,7 +32,10 @@ def similar_memories(memories: MemoryStore, memory: Memory) -> list[Memory]:
     """Return the live memories that have the most words in common with one, itself included if it is stored."""
     words = dict.fromkeys(tokenize(memory.content)[:MAX_COMPARED_WORDS], 1.0)
     live = MemoryFilter(states=(MemoryState.ACTIVE, MemoryState.STAGED))
-    return [row_to_memory(row) for row in memories.index.search_words(words, MAX_COMPARED, live).rows] if words else []
+    if not words:
+        return []
+    found = memories.index.search_words(words, MAX_COMPARED, live, MAX_COMPARED_POSTINGS)
+    return [row_to_memory(row) for row in found.rows]
 
 
 def find_paraphrase(memories: MemoryStore, memory: Memory) -> Paraphrase | None:

@@ -39,7 +39,9 @@ class ReadingPlan:
         return (*others, *self.whole)[:MAX_ANCHORS]
 
 
-def plan_reading(counts: Mapping[str, int], words: Mapping[str, float], total: int) -> ReadingPlan:
+def plan_reading(
+    counts: Mapping[str, int], words: Mapping[str, float], total: int, max_postings: int = MAX_POSTINGS
+) -> ReadingPlan:
     """Return which postings to read: those that tell most for the time that reading them takes."""
 
     def cost_per_weight(word: str) -> float:
@@ -47,21 +49,21 @@ def plan_reading(counts: Mapping[str, int], words: Mapping[str, float], total: i
 
     whole: list[str] = []
     frequent: list[str] = []
-    budget = MAX_POSTINGS
+    budget = max_postings
     for word in sorted(words, key=cost_per_weight):
         if counts[word] <= budget:
             budget -= counts[word]
             whole.append(word)
         else:
             frequent.append(word)
-    has_few = budget > MAX_POSTINGS // 2
+    has_few = budget > max_postings // 2
     anchor = frequent.pop(0) if frequent and has_few else ""
-    read = MAX_POSTINGS - budget + counts.get(anchor, 0)
+    read = max_postings - budget + counts.get(anchor, 0)
     scanned = 0
     shared: list[str] = []
     for word in frequent:
         scanned += counts[word] + read
-        if scanned > MAX_SCANNED and (shared or not anchor):
+        if scanned > MAX_SCANNED * max_postings // MAX_POSTINGS and (shared or not anchor):
             break
         shared.append(word)
     return ReadingPlan(whole=tuple(whole), anchor=anchor, shared=tuple(shared))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.records import AttemptOutcome, FailureCause
+from ralph.loop.options import RunEnding
 from ralph.memory.lifecycle.evidence import lower_bound
 from ralph.memory.lifecycle.failure_cause import NO_REASON, failure_cause
 
@@ -40,6 +41,7 @@ BLOCKED, INTERRUPTED = AttemptOutcome.BLOCKED, AttemptOutcome.INTERRUPTED
         (ERROR, "crash", "API Error: Repeated 529 …", "service"),
         (ERROR, "model_failed", "anything", "service"),
         (INTERRUPTED, "", "stopped by a person", "person"),
+        (INTERRUPTED, "", RunEnding.STOPPED, "person"),
         (RETRIED, "not_merged", "main has uncommitted changes", "person"),
         (INTERRUPTED, "", "the claim was lost", "ralph"),
         (INTERRUPTED, "", "Ralph was terminated", "ralph"),

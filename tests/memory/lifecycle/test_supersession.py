@@ -31,6 +31,8 @@ from ralph.memory.lifecycle.supersession import (
         ("Always use docstrings in functions", "Never use docstrings in functions", CHANGE),
         ("Always use docstrings in functions", "Always use docstrings in methods", UNRELATED),
         ("Keep functions under 50 lines", "From now on, keep functions under 80 lines", CHANGE),
+        ("Always use 4 spaces", "Always use 2 spaces", CHANGE),
+        ("Always use 4 spaces in Python", "Always use 2 spaces in YAML", UNRELATED),
         ("Never commit directly to main", "Always run the tests before you commit", UNRELATED),
         ("Never use the module 'a' in code", "Never use the module 'b' in code", UNRELATED),
         ("Always sort imports", "Always sort imports with 'isort'", REFINEMENT),

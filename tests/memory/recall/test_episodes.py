@@ -57,6 +57,24 @@ def test_the_own_session_and_what_was_shown_are_left_out(store: Store) -> None:
     assert recalled(store, question, shown=shown) == []
 
 
+def test_a_single_word_in_common_is_named_as_the_reason(project: Project) -> None:
+    project.store.episodes.add([an_episode("The ledger lives in var", source="talk")])
+    task = project.tasks.add("Move the ledger")
+
+    (episode,) = project.store.episodes.of_source(EpisodeKind.SESSION, "talk")
+    (explained,) = project.prompts.explain_episodes([episode], task.id)
+
+    assert "only ledger in common" in explained.evidence
+    assert explained.evidence in explained.reason
+
+
+def test_what_several_attempts_said_in_the_same_words_is_quoted_once(store: Store) -> None:
+    text = "It does not work: ImportError: No module named frobnicate"
+    store.episodes.add([an_episode(text, kind=EpisodeKind.ATTEMPT, source=f"run-1/{n}") for n in range(4)])
+
+    assert recalled(store, "Install the module frobnicate") == [text]
+
+
 def test_passages_are_quoted_dated_attributed_and_in_order_of_time(store: Store) -> None:
     store.episodes.add(
         [

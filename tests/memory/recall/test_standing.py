@@ -112,6 +112,14 @@ def test_rules_have_a_budget_of_their_own(project: Project) -> None:
     assert not prompt_without_rules(project)
 
 
+def test_what_the_rules_tell_is_not_reported_as_omitted(project: Project) -> None:
+    added = project.memory.add("Never commit directly to main", type="constraint").memory
+
+    prompt = project.prompts.preview(project.tasks.add("Write a parser").id)
+
+    assert not [one for section in prompt.sections for one in section.left_out if one.id == added.id]
+
+
 def prompt_without_rules(project: Project) -> bool:
     config = replace(project.config, memories=replace(project.config.memories, rules=0))
     from ralph.memory.recall.standing import standing_rules

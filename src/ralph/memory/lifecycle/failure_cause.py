@@ -36,7 +36,9 @@ _NETWORK_ERROR = re.compile(
     re.IGNORECASE,
 )
 _OWN_ERROR = re.compile(r"^ralph failed\b|\bno longer exists, so the agent had no directory\b", re.IGNORECASE)
-_INTERRUPTED_BY_PERSON = re.compile(r"\bby a person\b|\binterrupted\b|^stopped\.?$|^$", re.IGNORECASE)
+_INTERRUPTED_BY_PERSON = re.compile(
+    r"\bby a person\b|\ba person stopped\b|\binterrupted\b|^stopped\.?$|^$", re.IGNORECASE
+)
 _CAUSES = {
     "refusal": FailureCause.AGENT,
     "too_large": FailureCause.AGENT,

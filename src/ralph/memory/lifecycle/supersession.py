@@ -118,6 +118,7 @@ def compare_rules(earlier: Rule, later: Rule) -> str:
         return UNRELATED  # what must not be done adds up
     # "Use pytest in tests" and "use factories in tests" both hold, unless the later one says otherwise.
     is_telling = AFFIX in later.subject or len(set(earlier.subject) & set(later.subject)) >= MIN_COMMON_SUBJECT
+    is_telling |= _are_figures(earlier, later) and set(earlier.subject) == set(later.subject)
     return CHANGE if is_telling or later.is_change else UNRELATED
 
 
@@ -143,9 +144,13 @@ def _words(rule: Rule) -> set[str]:
 
 def is_certain_change(earlier: Rule, later: Rule) -> bool:
     """Return whether a rule that changes another one cannot stand beside it, as "import 'x'" and "import 'y'" could."""
-    is_figure = all(value[:1].isdigit() for value in (*earlier.values, *later.values))
     is_opposite = earlier.is_negative != later.is_negative
-    return AFFIX in later.subject or later.is_change or bool(later.replaced) or is_opposite or is_figure
+    is_different = is_opposite or _are_figures(earlier, later)
+    return AFFIX in later.subject or later.is_change or bool(later.replaced) or is_different
+
+
+def _are_figures(one: Rule, other: Rule) -> bool:
+    return all(value[:1].isdigit() for value in (*one.values, *other.values))
 
 
 def changes_rule(earlier: tuple[Memory, str], later: tuple[Memory, str], *, is_certain: bool = False) -> bool:

@@ -72,7 +72,7 @@ def recall_episodes(
     ranked = rank_episodes(store, context, filter, by_meaning=by_meaning, is_strict=cut is SESSION_PASSAGE_CUT)
     minimum = cut.minimum_for(ranked) / (2 if _asks_about_past(context) else 1)
     written = words_as_written(context)
-    reasons = [exclusion_reason(hit, context, written, minimum) for hit in ranked]
+    reasons = exclusion_reasons(ranked, context, written, minimum)
     recalled = [to_recalled(hit, written) for hit, why_not in zip(ranked, reasons, strict=True) if not why_not][:limit]
     others = [to_recalled(hit, written) for hit, why_not in zip(ranked, reasons, strict=True) if why_not]
     return _without_weak_sources(with_changes(recalled, others))
@@ -185,11 +185,28 @@ def _add_nearest(store: Store, context: RecallContext, filter: EpisodeFilter | N
         ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
 
 
-def exclusion_reason(hit: ScoredMemory, context: RecallContext, written: Mapping[str, str], minimum: float) -> str:
-    """Return why a ranked episode is not shown for a context; empty if it may be.
+def exclusion_reasons(
+    ranked: Sequence[ScoredMemory], context: RecallContext, written: Mapping[str, str], minimum: float
+) -> list[str]:
+    """Return why each ranked episode is not shown for a context; empty if it may be.
 
-    `written` are the words of the context by stem.
+    Of episodes with the same words, such as attempts that failed alike, the best is enough.
     """
+    reasons: list[str] = []
+    told: dict[str, str] = {}
+    for hit in ranked:
+        text = " ".join(hit.row["body"].split())
+        reason = _exclusion_reason(hit, context, written, minimum)
+        if not reason and text in told:
+            reason = f"says the same as {told[text]}"
+        if not reason:
+            told[text] = hit.row["id"]
+        reasons.append(reason)
+    return reasons
+
+
+def _exclusion_reason(hit: ScoredMemory, context: RecallContext, written: Mapping[str, str], minimum: float) -> str:
+    """Return why an episode by itself is not shown; `written` are the words of the context by stem."""
     if hit.row["id"] in context.shown:
         return "was already shown"
     if context.session and hit.row["source"] == context.session:

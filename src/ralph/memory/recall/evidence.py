@@ -35,16 +35,23 @@ def describe_evidence(hit: ScoredMemory, written: Mapping[str, str]) -> str:
     """Return what makes a candidate relevant, or that nothing does, as a clause about it."""
     parts = [hit.certainty] if hit.certainty else []
     if hit.telling:
-        more = len(hit.telling) - MAX_NAMED_WORDS
-        named = [written.get(stem, stem) for stem in hit.telling[:MAX_NAMED_WORDS]]
-        parts.append(f"both mention {_joined([*named, f'{more} more'] if more > 0 else named)}")
+        parts.append(f"both mention {_named(hit.telling, written)}")
     if hit.amounts.get("similar"):
         parts.append("has a similar meaning")
     if hit.amounts.get("feature"):
         parts.append("was learned for the same feature")
     if hit.inherited and hit.relevance == hit.inherited:
         parts.append("was said or learned together with a relevant one")
+    if not parts and hit.too_few:
+        parts.append(f"only {_named(hit.too_few, written)} in common, which may be chance")
     return "; ".join(parts) or "only words in common that occur anywhere"
+
+
+def _named(stems: Sequence[str], written: Mapping[str, str]) -> str:
+    """Return the first of some words as they are written, and how many there are besides."""
+    more = len(stems) - MAX_NAMED_WORDS
+    named = [written.get(stem, stem) for stem in stems[:MAX_NAMED_WORDS]]
+    return _joined([*named, f"{more} more"] if more > 0 else named)
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -297,7 +297,7 @@ class Ranking:
         """Let words count as evidence only where at least so many of them tell something about the subject."""
         for hit in self.hits.values():
             if len(hit.telling) < count:
-                hit.telling = ()
+                hit.telling, hit.too_few = (), hit.telling
 
     def top_sources(self, limit: int) -> list[str]:
         """Return the sources of the top hits, at most `limit`."""

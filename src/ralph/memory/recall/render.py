@@ -154,10 +154,17 @@ def _entry(memory: Memory, query: str, limit: int) -> str:
     if memory.kind in MEMORY_KINDS:
         # The title of a short memory is its first sentence, which should not appear twice.
         start = memory.title.removesuffix("...")
-        text = body if memory.content.startswith(start) else f"**{escape_inline(memory.title)}**: {body}"
+        title = escape_inline(title_without_body(memory.title, body))
+        text = body if memory.content.startswith(start) else f"**{title}**: {body}"
         return f"- {_indented(text)} _({origin})_{staleness_note(memory)}"
     category = memory.kind if memory.kind in LEARNING_CATEGORIES else escape_inline(memory.kind)
     return f"- **{category}**: {_indented(body)} _({origin})_{staleness_note(memory)}"
+
+
+def title_without_body(title: str, body: str) -> str:
+    """Return a title without the start of the body that it ends with, as in "make failed: Changed a.py."."""
+    start, _, rest = title.partition(": ")
+    return start if rest and one_line(body).startswith(rest.rstrip(".…")) else title
 
 
 def _body(memory: Memory, query: str, limit: int) -> str:

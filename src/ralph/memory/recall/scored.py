@@ -73,6 +73,7 @@ class ScoredMemory:
         "row",
         "score",
         "telling",
+        "too_few",
     )
 
     def __init__(self, row: Row, weights: Mapping[str, float] = WEIGHTS) -> None:
@@ -86,6 +87,8 @@ class ScoredMemory:
         self.score = 0.0
         self.telling: tuple[str, ...] = ()
         """Words in common with the query that tell something about its subject, most distinctive first."""
+        self.too_few: tuple[str, ...] = ()
+        """Such words that are too few to count, because a passage may have them by chance."""
         self.certainty = ""
         """Why it certainly belongs to the query; empty if that is not certain."""
         self.inherited = 0.0

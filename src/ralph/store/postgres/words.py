@@ -7,7 +7,7 @@ from array import array
 from psycopg.rows import tuple_row
 
 from ralph.store.database import WordMatches
-from ralph.store.postings import most_selective, plan_reading, top_rows
+from ralph.store.postings import MAX_POSTINGS, most_selective, plan_reading, top_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class PostgresWordIndex:
         where: str,
         *,
         below: int | None = None,
+        max_postings: int = MAX_POSTINGS,
         **values: object,
     ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
@@ -51,7 +52,7 @@ class PostgresWordIndex:
         total, counts = self._estimate_counts(index, words, values)
         if not total:
             return WordMatches([], {}, 0)
-        plan = plan_reading(counts, words, total)
+        plan = plan_reading(counts, words, total, max_postings)
         read = dict.fromkeys(plan.whole, ()) | {
             word: companions for word in (plan.anchor, *plan.shared) if word and (companions := plan.companions(word))
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.store.database import WordMatches
-from ralph.store.postings import most_selective, plan_reading, top_rows
+from ralph.store.postings import MAX_POSTINGS, most_selective, plan_reading, top_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class _PostingReader:
         self._sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
         self._total, self._span, self._values = total, span, values
 
-    def read_planned(self, words: Mapping[str, float]) -> dict[str, _Postings]:
+    def read_planned(self, words: Mapping[str, float], max_postings: int = MAX_POSTINGS) -> dict[str, _Postings]:
         """Return the newest postings of each word, and more as `plan_reading` says."""
         postings = {word: self._read_newest(word) for word in words}
-        plan = plan_reading({word: held.count for word, held in postings.items()}, words, self._total)
+        plan = plan_reading({word: held.count for word, held in postings.items()}, words, self._total, max_postings)
         for word in plan.whole:
             if not postings[word].is_whole:
                 # Twice the estimate, in case the word is more frequent among older rows.
@@ -88,7 +88,9 @@ class _PostingReader:
         for word in (plan.anchor, *plan.shared):
             if word and (companions := plan.companions(word)):
                 held = postings[word]
-                together = self._read(f"{_phrase(word)} AND ({' OR '.join(map(_phrase, companions))})", MAX_SHARED)
+                together = self._read(
+                    f"{_phrase(word)} AND ({' OR '.join(map(_phrase, companions))})", min(MAX_SHARED, max_postings)
+                )
                 held.seqs = list(dict.fromkeys((*held.seqs, *together)))
         return postings
 
@@ -118,6 +120,7 @@ class SqliteWordIndex:
         where: str,
         *,
         below: int | None = None,
+        max_postings: int = MAX_POSTINGS,
         **values: object,
     ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
@@ -142,7 +145,7 @@ class SqliteWordIndex:
             return WordMatches([], {}, 0)
         span = newest - first + 1
         reader = _PostingReader(self._tuples, f"{source} WHERE {index}_index MATCH :word {own}", total, span, values)
-        postings = reader.read_planned(words)
+        postings = reader.read_planned(words, max_postings)
         held_by = {word: held.count for word, held in postings.items()}
         best = _heaviest(postings, held_by, words, total, 2 * limit)
         rows = self._rows(index, table, best[:limit], where, values)
