@@ -85,7 +85,7 @@ FOR_ALL = {
 }
 """What hooks report of a session, files kept in step, and an export written where its reader wants it."""
 BELOW = {
-    "SessionService": "store_message store_statements",  # MemoryService.learn
+    "SessionService": "learn_from_talk store_message store_statements",  # MemoryService.learn
     "ProjectService": "remove",  # ProjectService.check_removal
     "ralph.trust": "record_init",  # init_project
     "ralph.workspace": "change_settings save_location",  # init_project, ProjectService.rename
