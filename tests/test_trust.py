@@ -298,6 +298,7 @@ def test_settings_that_decide_what_runs_are_marked() -> None:
     }
 
     assert marked >= {"store.url", "store.project", "store.direct_url", "execution.gates", "execution.verify"}
+    assert marked >= {"execution.protect", "execution.reuse"}  # what gates find, and what they depend on
     assert marked >= {"agent.name", "agent.command", "agent.permissions", "agent.environment", "hats.instructions"}
 
 

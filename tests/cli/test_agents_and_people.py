@@ -207,3 +207,50 @@ def test_secrets_are_gone_whichever_way_they_come_in(here: Path, ralph: Ralph) -
     files = (here / ".agent/memories.md").read_bytes()
     assert secret.encode() not in stored + files
     assert secret.lower().encode() not in stored + files
+
+
+def said(here: Path) -> set[str]:
+    return {content for content, state in states(here).items() if state is MemoryState.ACTIVE}
+
+
+def test_an_agents_knowledge_does_not_replace_a_persons(
+    here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge = ("--type", "knowledge", "--title", "How to release", "--tags", "release")
+    ralph("memory", "add", "Releases are built with make release.", *knowledge)
+    monkeypatch.setenv("RALPH_SESSION", "1")
+
+    for what in ("Releases are fetched from the web.", "Releases are fetched from the web and installed."):
+        assert ralph("memory", "add", what, *knowledge).code == 0
+
+    # Both stay, and the agent's own is updated.
+    assert said(here) == {
+        "Releases are built with make release.",
+        "Releases are fetched from the web and installed.",
+    }
+    monkeypatch.delenv("RALPH_SESSION")
+    ralph("memory", "add", "Releases are built with make all.", *knowledge)
+    assert "Releases are built with make release." not in said(here)
+
+
+@pytest.mark.parametrize(
+    ("typed", "other"),
+    [
+        ("Use snake_case for all function names.", "Use camelCase for all function names, no longer snake_case."),
+        ("Never push directly to main.", "Never push directly to main, except for sessions, which use --force."),
+    ],
+    ids=["changed", "refined"],
+)
+def test_an_agent_does_not_reword_a_rule_that_a_person_typed_into_the_file(
+    here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch, typed: str, other: str
+) -> None:
+    file = here / ".agent" / "memories.md"
+    file.parent.mkdir(exist_ok=True)
+    entry = f"### mem-1700000000-beef\n> {typed}\n<!-- tags: names | created: 2026-01-01 -->\n"
+    file.write_text(f"# Memories\n\n## Constraints\n\n{entry}")
+    assert typed in ralph("memory", "list").out
+    monkeypatch.setenv("RALPH_SESSION", "1")
+
+    assert ralph("memory", "add", other, "--type", "constraint").code == 0
+
+    assert typed in said(here)

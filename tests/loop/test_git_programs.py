@@ -272,9 +272,10 @@ def test_programs_in_the_persons_own_configuration_are_taken_out(together: Toget
 
 def test_settings_of_submodules_are_put_back(together: Together, tmp_path: Path) -> None:
     run_git(tmp_path, "init", "-q", "library")
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     run_git(tmp_path / "library", *who, "commit", "-q", "--allow-empty", "-m", "a")
-    run_git(together.root, *who, "submodule", "add", "-q", str(tmp_path / "library"), "library")
+    adding, from_file = ("submodule", "add", "-q"), {"GIT_ALLOW_PROTOCOL": "file"}
+    run_git(together.root, *adding, str(tmp_path / "library"), "library", environment=from_file)
     git_directory = together.root / ".git/modules/library"
     before = (git_directory / "config").read_text()
     (together.root / "agent.sh").write_text(
@@ -545,3 +546,35 @@ def test_settings_of_other_worktrees_are_put_back(together: Together, place: Pla
     subprocess.run(["git", "status"], cwd=linked, check=True, capture_output=True)  # as the person does
 
     assert place.pids() == []
+
+
+FETCHES = {
+    "program of a remote": "git config remote.evil.uploadpack $EVIL; git config remote.evil.url $PLACE",
+    "file of a remote": "mkdir .git/remotes; printf 'URL: %s\\n' $PLACE > .git/remotes/evil;"
+    " git config remote.evil.uploadpack $EVIL",
+    "proxy": "git config core.gitProxy $EVIL; git config remote.evil.url git://localhost/x",
+    "protocol": 'git config protocol.ext.allow always; git config remote.evil.url "ext::$EVIL"',
+}
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize("way", FETCHES)
+def test_a_missing_object_is_not_fetched_by_a_program(tmp_path: Path, place: Place, way: str) -> None:
+    """Git takes the first of these settings, so that a later one cannot override it."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    run_git(root, "init", "-q")
+    (root / "a.txt").write_text("one\n")
+    run_git(root, "add", "-A")
+    run_git(root, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "one")
+    (root / "a.txt").write_text("two\n")
+    blob = run_git(root, "rev-parse", "HEAD:a.txt").stdout.strip()
+    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    promise = "git config core.repositoryFormatVersion 1; git config extensions.partialClone evil;"
+    script = place.script(f"{promise} git config remote.evil.promisor true; {FETCHES[way]}", "true")
+    subprocess.run(["sh", "-c", script], cwd=root, check=True, input=b"")
+
+    ran = run_git(root, "diff", "HEAD")
+
+    assert not ran.ok
+    assert_nothing_runs(place)

@@ -33,8 +33,11 @@ MAX_GIT_ERROR_LENGTH = 500
 _NO_PROGRAMS = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     # A directory that looks like a bare repository may be in any worktree.
-    *("-c", "safe.bareRepository=explicit", "-c", "protocol.ext.allow=never"),
+    *("-c", "safe.bareRepository=explicit"),
 )
+_PROTOCOLS = "http:https:ssh"
+"""Ways to fetch objects that a partial clone lacks. Of a remote's programs and proxies git takes the first that is set,
+so they cannot be overridden; these protocols start none of them on this machine."""
 _TEXT_MERGE = "git merge-file --marker-size=%L %A %O %B"
 _NEUTRAL_VALUES = {
     "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
@@ -124,7 +127,8 @@ def _inherited_variables() -> dict[str, str]:
     inherited = allowed_environment(variable_names=("GIT_CONFIG_*",)).items()
     kept = {name: value for name, value in inherited if name not in REDIRECTING_VARIABLES}
     # Replacements show other contents than those that are merged.
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+    fixed = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
+    return {**kept, **fixed}
 
 
 def _run(

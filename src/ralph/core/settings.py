@@ -165,6 +165,7 @@ class ExecutionConfig:
         ("node_modules", ".venv", "venv"),
         "ignored directories that gates find in a clean checkout",
         check=_expected_paths,
+        needs_trust=True,
     )
     lease_seconds: float = setting(
         120.0, "time until the task of a lost worker can be claimed again", minimum=1, maximum=86_400

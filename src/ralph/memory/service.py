@@ -247,9 +247,7 @@ class MemoryService(MemoryQueries):
 
     def _check_may_change(self, *ids: str) -> None:
         """Raise if an agent would change what a person has said."""
-        from ralph.formats.sync.regressions import is_by_person
-
-        if self._actor.is_agent and any(is_by_person(self._memories, id) for id in ids):
+        if self._actor.is_agent and any(self._memories.history.is_by_person(id) for id in ids):
             self._actor.require("memory.change-a-persons")
 
     def _change(self, why: str) -> ChangeInfo:

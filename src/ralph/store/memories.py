@@ -137,7 +137,7 @@ class MemoryStore(MemoryWriter):
 
         mark = fingerprint(memory)
         with self.scope.transaction():
-            known = self._find_same(memory, mark)
+            known = self._find_same(memory, mark, by_person=by_person)
             if known is None and not by_person and (result := self._add_paraphrase(memory, change)):
                 return result
             if known is None:
@@ -254,8 +254,11 @@ class MemoryStore(MemoryWriter):
             id = f"{new_memory_id()}{os.urandom(2).hex()}"  # many ids are created within a second
         return id
 
-    def _find_same(self, memory: Memory, mark: str) -> Memory | None:
-        """Return the memory that says the same, preferably a live one."""
+    def _find_same(self, memory: Memory, mark: str, *, by_person: bool) -> Memory | None:
+        """Return the memory that says the same, preferably a live one.
+
+        Knowledge under the same title takes the place of what is known, but not an agent's of a person's.
+        """
         rows = self.scope.query(
             "SELECT * FROM memory WHERE project_id = :project_id AND fingerprint = :mark ORDER BY seq",
             mark=mark,
@@ -263,7 +266,13 @@ class MemoryStore(MemoryWriter):
         matches = sorted(map(row_to_memory, rows), key=state_rank)
         if memory.kind == "knowledge" and memory.tags and not any(match.state in LIVE_STATES for match in matches):
             matches = self._find_similar_entries(memory) + matches
+        if memory.kind == "knowledge" and not by_person:
+            matches = [one for one in matches if not self._would_reword(self._successor(one), memory)]
         return matches[0] if matches else None
+
+    def _would_reword(self, known: Memory, memory: Memory) -> bool:
+        """Return whether a new statement would take the place of what a person said and has not withdrawn."""
+        return known.state in LIVE_STATES and known.content != memory.content and self._is_persons(known)
 
     def _find_similar_entries(self, memory: Memory) -> list[Memory]:
         """Return the knowledge entry that the memory updates: one title contains the other, and the tags overlap."""

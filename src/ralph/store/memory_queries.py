@@ -164,8 +164,16 @@ class MemoryReader:
             )
 
 
+PEOPLE = ("person", "file")
+"""Authors of changes in the history of a memory that are people's; "file" is one made in a file outside of sessions."""
+
+
 class MemoryHistory(MemoryReader):
     """History of the memories of a project."""
+
+    def is_by_person(self, id: str) -> bool:
+        """Return whether a person has added or changed a memory, by a command or in a file."""
+        return any(event.who in PEOPLE for event in self.of(id))
 
     def of(self, id: str) -> list[MemoryEvent]:
         """Return the events of a memory, oldest first."""

@@ -59,8 +59,7 @@ def reinforce_paraphrase(memories: MemoryStore, found: Paraphrase, memory: Memor
     """Return the known memory, strengthened, in the better of both wordings; a person's words stay."""
     known = found.known
     is_better = found.relation is Relation.REFINEMENT or is_better_wording(memory.content, known.content)
-    is_personal = any(event.who == "person" for event in memories.history.of(known.id))
-    worded = memory if is_better and not is_personal else known
+    worded = memory if is_better and not memories.history.is_by_person(known.id) else known
     updated = reinforce(known, memory, memory.updated_at)
     updated = replace(updated, title=worded.title, content=worded.content)
     if known.state is MemoryState.STAGED and memory.origin_session not in (None, known.origin_session):

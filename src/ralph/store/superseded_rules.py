@@ -34,4 +34,4 @@ def supersede_rules(memories: MemoryStore, memory: Memory, change: ChangeInfo) -
 
 
 def _is_persons(memories: MemoryStore, memory: Memory) -> bool:
-    return bool(memory.pinned_at) or any(event.who == "person" for event in memories.history.of(memory.id))
+    return bool(memory.pinned_at) or memories.history.is_by_person(memory.id)

@@ -75,7 +75,7 @@ def test_an_edited_file_changes_its_entry_and_keeps_its_history(project: Project
 def test_an_updated_entry_changes_its_file_and_leaves_what_is_not_ours(project: Project) -> None:
     path = type_note(project)
 
-    remember(project.store, a_memory("cargo bench requires NIGHTLY", "Use nightly.", tags=("rust",)))
+    remember(project.store, a_memory("cargo bench requires NIGHTLY", "Use nightly.", tags=("rust",)), by_person=True)
     sync(project.store, project.root)
 
     text = path.read_text()

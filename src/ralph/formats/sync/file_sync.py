@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralph.core.actor import AGENT
 from ralph.core.records import Memory, MemorySource, MemoryState, now, replace
-from ralph.formats.sync.regressions import is_by_person, is_known_version, was_removed_by_file
+from ralph.formats.sync.regressions import is_known_version, was_removed_by_file
 from ralph.formats.sync.three_way import FileChoice, SyncAction
 from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 from ralph.store.sync_state import HELD_FOR_PERSON_PREFIX, HELD_PREFIX
@@ -73,7 +73,7 @@ class FileSync:
         """Return whether a session would change or delete what a person has said; that is held until they decide."""
         if action not in (SyncAction.IMPORT, SyncAction.DELETE):
             return False
-        if id not in self._held_for_person and is_by_person(self._memories, id) and self._is_by_agent():
+        if id not in self._held_for_person and self._memories.history.is_by_person(id) and self._is_by_agent():
             self._held_for_person.add(id)
         return id in self._held_for_person
 

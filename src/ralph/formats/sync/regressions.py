@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 
-from ralph.core.actor import PERSON
 from ralph.core.errors import RalphError
 from ralph.core.git import query_git
 from ralph.core.records import MemoryState
@@ -47,11 +46,6 @@ def is_known_version(memories: MemoryStore, id: str, text: str, comparable: Call
         )
     except RalphError:
         return False  # a damaged event, which `ralph doctor` reports
-
-
-def is_by_person(memories: MemoryStore, id: str) -> bool:
-    """Return whether a person has added or changed a memory, by a command or in a file."""
-    return any(event.who in (PERSON.kind, FILE) for event in memories.history.of(id))
 
 
 def was_removed_by_file(memories: MemoryStore, id: str) -> bool:
