@@ -23,6 +23,7 @@ from ralph.store.memory_queries import (
     with_old_fields,
 )
 from ralph.store.memory_writer import MemoryWriter
+from ralph.store.stated_again import has_new_origin, revived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,12 +148,12 @@ class MemoryStore(MemoryWriter):
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
                 return AddResult(memory=known, what="refused")
-            live = _revived(known, memory, by_person)
+            live = revived(known, memory, by_person)
             updated = reinforce(live, memory, memory.updated_at)
             if live.state is not known.state:
                 updated = replace(updated, **fields or {})
                 return AddResult(memory=updated, what="revived", event=self._record(known, updated, "revived", change))
-            if not _has_new_origin(known, memory) and not fields:
+            if not has_new_origin(known, memory) and not fields:
                 updated = replace(updated, support=known.support, confidence=known.confidence)
                 is_same = (updated.content, updated.tags, updated.files) == (known.content, known.tags, known.files)
                 if known.structured_content or is_same:
@@ -169,7 +170,7 @@ class MemoryStore(MemoryWriter):
         found = find_paraphrase(self, memory)
         if found is None:
             return None
-        if not _has_new_origin(found.known, memory):
+        if not has_new_origin(found.known, memory):
             return AddResult(memory=found.known, what="known")
         updated = reinforce_paraphrase(self, found, memory)
         what = "refined" if updated.content != found.known.content else "learned again"
@@ -219,7 +220,7 @@ class MemoryStore(MemoryWriter):
                     results.append(AddResult(memory=after, what="again" if after == known else "merged"))
                     fresh[after.id] = after, *fresh[after.id][1:]
                 else:
-                    after = _revived(after, memory, True) if memory.state is MemoryState.ACTIVE else after
+                    after = revived(after, memory, True) if memory.state is MemoryState.ACTIVE else after
                     after = replace(after, **reset_marks_on_edit(known, {"content": after.content}))
                     what = "known" if after == known else "merged" if after.state is known.state else "revived"
                     results.append(AddResult(memory=after, what=what))
@@ -272,7 +273,9 @@ class MemoryStore(MemoryWriter):
 
     def _would_reword(self, known: Memory, memory: Memory) -> bool:
         """Return whether a new statement would take the place of what a person said and has not withdrawn."""
-        return known.state in LIVE_STATES and known.content != memory.content and self._is_persons(known)
+        from ralph.store.superseded_rules import is_persons
+
+        return known.state in LIVE_STATES and known.content != memory.content and is_persons(self, known)
 
     def _find_similar_entries(self, memory: Memory) -> list[Memory]:
         """Return the knowledge entry that the memory updates: one title contains the other, and the tags overlap."""
@@ -478,35 +481,3 @@ def _require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable:
             f"Nothing was undone. Check its history with: ralph memory history {id}",
             code="changed-since",
         )
-
-
-def _revived(known: Memory, new: Memory, by_person: bool) -> Memory:
-    """Return a known memory in a live state: active, or staged if the new one is staged.
-
-    What was staged because one session said it is active once another one says it too.
-    """
-    if (
-        known.state is MemoryState.STAGED
-        and known.origin_session
-        and new.origin_session
-        not in (
-            None,
-            known.origin_session,
-        )
-    ):
-        return replace(known, state=MemoryState.ACTIVE)
-    if known.state is MemoryState.ACTIVE or (known.state is MemoryState.STAGED and not by_person):
-        return known
-    state = MemoryState.STAGED if new.state is MemoryState.STAGED else MemoryState.ACTIVE
-    if known.state is state:
-        return known
-    return replace(known, state=state, state_reason="", superseded_by=None)
-
-
-def _has_new_origin(known: Memory, new: Memory) -> bool:
-    """Return whether a memory comes from another attempt or loop than the known one. A person always counts as new."""
-    if new.origin_loops:
-        return not set(new.origin_loops) <= set(known.origin_loops)
-    known_attempt = (known.origin_run, known.origin_task, known.origin_attempt)
-    new_attempt = (new.origin_run, new.origin_task, new.origin_attempt)
-    return new.origin_run is None or known_attempt != new_attempt

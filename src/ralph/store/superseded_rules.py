@@ -27,11 +27,12 @@ def supersede_rules(memories: MemoryStore, memory: Memory, change: ChangeInfo) -
         other
         for other, stored in memories.with_rules(MAX_COMPARED_RULES)
         if changes_rule((other, stored), (memory, rule), is_certain=True)
-        and (is_person or not _is_persons(memories, other))
+        and (is_person or not is_persons(memories, other))
     ]
     memories.supersede(earlier, memory, replace(change, id=change.id or change_id()))
     return tuple(one.id for one in earlier)
 
 
-def _is_persons(memories: MemoryStore, memory: Memory) -> bool:
+def is_persons(memories: MemoryStore, memory: Memory) -> bool:
+    """Return whether a person has added, changed or pinned a memory."""
     return bool(memory.pinned_at) or memories.history.is_by_person(memory.id)

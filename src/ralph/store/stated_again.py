@@ -1,0 +1,37 @@
+"""What becomes of a known memory that is stated again. Pure."""
+
+from __future__ import annotations
+
+from ralph.core.records import Memory, MemoryState, replace
+
+
+def revived(known: Memory, new: Memory, by_person: bool) -> Memory:
+    """Return a known memory in a live state: active, or staged if the new one is staged.
+
+    What was staged because one session said it is active once another one says it too.
+    """
+    if (
+        known.state is MemoryState.STAGED
+        and known.origin_session
+        and new.origin_session
+        not in (
+            None,
+            known.origin_session,
+        )
+    ):
+        return replace(known, state=MemoryState.ACTIVE)
+    if known.state is MemoryState.ACTIVE or (known.state is MemoryState.STAGED and not by_person):
+        return known
+    state = MemoryState.STAGED if new.state is MemoryState.STAGED else MemoryState.ACTIVE
+    if known.state is state:
+        return known
+    return replace(known, state=state, state_reason="", superseded_by=None)
+
+
+def has_new_origin(known: Memory, new: Memory) -> bool:
+    """Return whether a memory comes from another attempt or loop than the known one. A person always counts as new."""
+    if new.origin_loops:
+        return not set(new.origin_loops) <= set(known.origin_loops)
+    known_attempt = (known.origin_run, known.origin_task, known.origin_attempt)
+    new_attempt = (new.origin_run, new.origin_task, new.origin_attempt)
+    return new.origin_run is None or known_attempt != new_attempt
