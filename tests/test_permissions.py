@@ -57,7 +57,7 @@ READS = {
     "RuleService": "conflicts primer section standing",
     "SharingService": "is_shared list",
     "MemoryEvents": "follow last since",
-    "LearningService": "counts list",
+    "LearningService": "counts list proposals",
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
     "RunService": "events get last_event list memories missed_until takes_model",
@@ -85,7 +85,7 @@ FOR_ALL = {
 }
 """What hooks report of a session, files kept in step, and an export written where its reader wants it."""
 BELOW = {
-    "SessionService": "store_message store_statements",  # MemoryService.learn
+    "SessionService": "learn_from_talk store_message store_statements",  # MemoryService.learn
     "ProjectService": "remove",  # ProjectService.check_removal
     "ralph.trust": "record_init",  # init_project
     "ralph.workspace": "change_settings save_location",  # init_project, ProjectService.rename
@@ -136,6 +136,8 @@ COMMAND_OPERATIONS = {
     "learn validate": "learn.validate",
     "learn review": "learn.accept learn.reject learn.edit",
     "learn promote": "learn.promote",
+    "learn reflect": "learn.reflect",
+    "learn proposals": "learn.apply",
     "learn clear": "learn.clear",
     "project rename": "project.rename",
     "project remove": "project.remove",
