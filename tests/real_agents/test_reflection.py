@@ -84,7 +84,21 @@ def test_a_model_that_obeys_the_material_changes_nothing(project: Project, model
 def test_an_answer_above_the_budget_is_the_last_of_the_day(project: Project, model: ModelServer) -> None:
     model.play(says(json.dumps({"additions": [ADDITION]}), tokens_in=150_000, tokens_out=20_000))
 
-    assert reflect(project).is_over_budget
+    result = reflect(project)
+
+    assert result.is_over_budget
     with pytest.raises(RalphError) as refusal:
         reflect(project)
     assert refusal.value.code == "reflection-budget"
+
+
+def test_a_session_that_goes_on_and_on_ends_at_the_budget(project: Project, model: ModelServer) -> None:
+    read = calls("Read", {"file_path": str(project.root / "README.md")}, tokens_in=60_000, repeat=True)
+    model.play(read)
+
+    result = reflect(project)
+
+    assert "did not finish" in result.problem
+    assert result.cost_usd
+    assert 0.1 < result.cost_usd < 0.12  # one request above what was left
+    assert memories(project) == {}

@@ -133,10 +133,11 @@ def reflect(
             f" {format_usd(options.max_cost_usd)}.",
             code="reflection-budget",
         )
-    reserve(store, expected or 0.0, limit)
+    spent = reserve(store, expected or 0.0, limit)
+    max_cost = limit - spent if limit is not None else options.max_cost_usd or 0.0
     reply: AgentReply | None = None
     try:
-        reply, changed = _run_session(store, config, directory, agent, prompt, should_stop, is_only_run)
+        reply, changed = _run_session(store, config, directory, agent, prompt, max_cost, should_stop, is_only_run)
     finally:
         # A session that broke off may have cost what was expected.
         cost = _cost(config, agent, reply) if reply else expected
@@ -169,6 +170,7 @@ def _run_session(
     directory: Path,
     agent: Agent,
     prompt: str,
+    max_cost_usd: float,
     should_stop: Callable[[], bool],
     is_only_run: bool,
 ) -> tuple[AgentReply, tuple[str, ...]]:
@@ -189,6 +191,7 @@ def _run_session(
         should_stop=should_stop,
         on_output=lambda _: None,
         read_only=True,
+        max_cost_usd=max_cost_usd,
     )
     with ReadOnlyWorktree(directory, GitSettings(directory), reverts=is_only_run) as frozen:
         store.database.release_connection()

@@ -134,8 +134,11 @@ def save_state(store: Store, state: ReflectionState) -> None:
     store.episodes.cursors.save(REFLECTION, 0, json.dumps(fields, ensure_ascii=False))
 
 
-def reserve(store: Store, amount: float, limit: float | None) -> None:
-    """Count an amount as spent today before a session starts; raise if that is more than the limit of the day."""
+def reserve(store: Store, amount: float, limit: float | None) -> float:
+    """Count an amount as spent today before a session starts, and return what was spent before.
+
+    Raises `RalphError` if that is more than the limit of the day.
+    """
     with store.transaction():
         state = read_state(store)
         if limit is not None and (state.spent_usd >= limit or state.spent_usd + amount > limit):
@@ -147,6 +150,7 @@ def reserve(store: Store, amount: float, limit: float | None) -> None:
                 code="reflection-budget",
             )
         save_state(store, replace(state, spent_usd=round(state.spent_usd + amount, 6)))
+        return state.spent_usd
 
 
 def settle(store: Store, reserved: float, cost: float, seen_until: str = "") -> ReflectionState:
