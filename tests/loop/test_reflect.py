@@ -89,7 +89,7 @@ def test_what_is_added_waits_for_a_review_with_its_evidence_and_the_cost_is_show
     assert "$0.02" in ran.out
     (staged,) = all_memories(trial)
     assert (staged.content, staged.state, staged.confidence) == (LESSON, MemoryState.QUARANTINED, 0.5)
-    assert QUOTE[0]["quote"] in staged.state_reason
+    assert f'{an_episode(SAID).id}: "{QUOTE[0]["quote"]}"' in staged.state_reason
     assert QUOTE[0]["quote"] in trial.project.memory.history(staged.id)[0].why
     assert "--model haiku" in (trial.root / ".ralph/options").read_text()
     allowed, denied = (trial.root / ".ralph/options").read_text().split("--disallowedTools")

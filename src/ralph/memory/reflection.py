@@ -69,7 +69,7 @@ class AppliedProposals:
 def gather_material(store: Store, since: str, length: int) -> ReflectionMaterial:
     """Return past work since a time, newest first, and the memories that are staged, were learned or used since."""
     passages = [
-        Evidence(id=f"E{number}", label=f"{one.kind}, {one.speaker}, {one.at[:16]}", text=one.text)
+        Evidence(id=f"E{number}", label=f"{one.kind}, {one.speaker}, {one.at[:16]}", text=one.text, source=one.id)
         for number, one in enumerate(store.episodes.newest(EpisodeFilter(after=since), MAX_PASSAGES), start=1)
     ]
     reports = [one for one in store.failures.latest(MAX_FAILURES) if one.created_at >= since]
@@ -78,6 +78,7 @@ def gather_material(store: Store, since: str, length: int) -> ReflectionMaterial
             id=f"F{number}",
             label=f"{one.category}, {one.task_id} attempt {one.attempt_number}, {one.created_at[:16]}",
             text="\n".join(filter(None, (one.tried, one.why, one.trace, one.retry_suggestion))),
+            source=f"{one.run_id}/{one.iteration}",
         )
         for number, one in enumerate(reports, start=1)
     ]

@@ -12,7 +12,7 @@ import re
 
 from ralph.core.hashing import sha256_hex
 from ralph.core.memory_types import MEMORY_TYPES, SIGNAL_TYPES, describe_types
-from ralph.core.records import MemoryState, record
+from ralph.core.records import MemoryState, record, replace
 from ralph.core.text import clean, neutralize, one_line, sanitize, truncate
 from ralph.memory.recall.render import escape_inline, escape_untrusted
 
@@ -84,6 +84,8 @@ class Evidence:
     label: str
     """What it is: its kind, who said it and when."""
     text: str
+    source: str = ""
+    """Id by which a person finds it later; empty if that is its id in the prompt."""
 
 
 @record
@@ -153,16 +155,12 @@ def fit_material(material: ReflectionMaterial, length: int = MAX_MATERIAL_LENGTH
     failures = _fit(map(_shortened, material.failures), length // 5, lambda one: len(one.text))
     memories = _fit(material.memories, length // 3, lambda one: min(len(one.content), MAX_MEMORY_LENGTH))
     left = length - length // 5 - length // 3
-    return ReflectionMaterial(
-        passages=_fit(map(_shortened, material.passages), left, lambda one: len(one.text)),
-        failures=failures,
-        memories=memories,
-        personal=material.personal,
-    )
+    passages = _fit(map(_shortened, material.passages), left, lambda one: len(one.text))
+    return replace(material, passages=passages, failures=failures, memories=memories)
 
 
 def _shortened(evidence: Evidence) -> Evidence:
-    return Evidence(id=evidence.id, label=evidence.label, text=truncate(evidence.text, MAX_EVIDENCE_LENGTH))
+    return replace(evidence, text=truncate(evidence.text, MAX_EVIDENCE_LENGTH))
 
 
 def _fit(items: Iterable[T], length: int, measure: Callable[[T], int]) -> tuple[T, ...]:
@@ -258,6 +256,7 @@ class _ProposalReader:
         shown = (*material.passages, *material.failures, *_memories_as_evidence(material))
         # An agent quotes what it saw, or what that was before it was made safe to show.
         self._shown = {one.id: (_normalized(one.text), _normalized(escape_untrusted(one.text))) for one in shown}
+        self._sources = {one.id: one.source or one.id for one in shown}
         self._changed: set[str] = set()
 
     def addition(self, item: object) -> Proposal:
@@ -329,7 +328,7 @@ class _ProposalReader:
                 raise _RefusedError(f"its evidence {one_line(clean(id), 40)!r} was not shown")
             if len(quote) < QUOTE_LENGTH[0] or not any(quote in text for text in self._shown[id]):
                 raise _RefusedError(f"its quote is not in {id}")
-            quotes.append((id, neutralize(quote)))
+            quotes.append((self._sources[id], neutralize(quote)))
         return tuple(quotes)
 
 
@@ -342,15 +341,8 @@ _READERS: dict[str, Callable[[_ProposalReader, object], Proposal]] = {
 
 
 def _about(memories: Sequence[Memory], proposal: Proposal) -> Proposal:
-    return Proposal(
-        action=proposal.action,
-        ids=tuple(one.id for one in memories),
-        kind=memories[0].kind,
-        content=proposal.content,
-        reason=proposal.reason,
-        quotes=proposal.quotes,
-        marks=tuple(map(content_mark, memories)),
-    )
+    ids, marks = tuple(one.id for one in memories), tuple(map(content_mark, memories))
+    return replace(proposal, ids=ids, kind=memories[0].kind, marks=marks)
 
 
 def _normalized(text: str) -> str:
