@@ -58,6 +58,8 @@ class SessionOptions:
     """Called with output text as it arrives, for live display."""
     read_only: bool = False
     """Whether the session may only review; any changes it makes are reverted."""
+    max_cost_usd: float = 0.0
+    """Cost after which the session ends, for agents that can tell; 0 means no limit."""
 
 
 class Agent(Protocol):

@@ -130,6 +130,9 @@ class _ClaudeDriver(HeadlessDriver):
         tools = ["--allowedTools", allowed, "--disallowedTools", denied, "--permission-mode", "default"]
         return [*STREAM_OPTIONS, *tools, *(["--model", model] if model else [])]
 
+    def cost_arguments(self, max_cost_usd: float) -> list[str]:
+        return ["--max-budget-usd", f"{max_cost_usd:.6f}"]
+
     def environment(self, variables: dict[str, str]) -> dict[str, str]:
         return claude_environment(variables)
 

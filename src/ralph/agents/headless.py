@@ -90,7 +90,12 @@ class HeadlessAgent:
         permissions = "read" if session.read_only else self._permissions
         driver = self._driver_type(session.on_output)
         ended = run_program(
-            [program, *self._program.command[1:], *driver.arguments(permissions, session.model or "")],
+            [
+                program,
+                *self._program.command[1:],
+                *driver.arguments(permissions, session.model or ""),
+                *(driver.cost_arguments(session.max_cost_usd) if session.max_cost_usd else ()),
+            ],
             directory=session.directory,
             limits=session.limits,
             stdin=driver.prompt(prompt, session.directory),
@@ -139,6 +144,10 @@ class HeadlessDriver(ABC):
     @abstractmethod
     def arguments(self, permissions: str, model: str) -> list[str]:
         """Return the arguments for a session with these permissions: all, edit or read."""
+
+    def cost_arguments(self, max_cost_usd: float) -> list[str]:
+        """Return the arguments that end a session after a cost, if the agent has any."""
+        return []
 
     def variables(self, permissions: str) -> Mapping[str, str]:
         """Return the environment variables such a session needs."""

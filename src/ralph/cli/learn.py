@@ -11,23 +11,30 @@ from ralph.cli.output import (
     add_format_option,
     open_project,
     pluralize,
+    positive_amount,
     print_file_problems,
     print_json,
     print_table,
     printable,
     read_input_text,
+    undo_command,
 )
+from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.errors import UsageError
 from ralph.core.records import record_fields
+from ralph.core.text import clean, count_tokens, format_usd, one_line
 from ralph.formats.public_memory import public_fields
 from ralph.memory.lifecycle.staging import STATUSES, pending_reason, staging_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from ralph.core.records import Memory
+    from ralph.loop.reflect import ReflectionResult
     from ralph.memory.capture.promotion import LearningCounts
+    from ralph.memory.capture.reflection import Proposal
     from ralph.project import Project
     from ralph.store.memories import AddResult
 
@@ -74,6 +81,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = action("promote", promote, "Promote validated learnings to memories")
     sub.add_argument("learning", nargs="*", metavar="ID", help="learnings to promote (default: all)")
     sub.add_argument("--validate", action="store_true", help="validate pending learnings first")
+    add_format_option(sub)
+
+    sub = action("reflect", reflect, "Let your agent look back at the day and propose what to remember")
+    sub.add_argument(
+        "--since", default="", metavar="DATE", help="past work since a date, 2026-01-31 (default: one day)"
+    )
+    sub.add_argument(
+        "--agent", default="", choices=RUNNABLE_AGENTS, metavar="NAME", help="agent (default: as configured)"
+    )
+    sub.add_argument("--model", default="", metavar="MODEL", help="model (default: reflect under [learning])")
+    sub.add_argument(
+        "--max-cost", type=positive_amount, metavar="USD", help="what it may cost (default: the rest of reflect_cents)"
+    )
+    sub.add_argument("--dry-run", action="store_true", help="show what the agent would be asked, at no cost")
+    add_format_option(sub)
+
+    sub = action("proposals", proposals, "List what reflections proposed to merge, correct or remove; apply it")
+    sub.add_argument("number", nargs="*", type=int, metavar="N", help="numbers of the proposals (default: all)")
+    decision = sub.add_mutually_exclusive_group()
+    decision.add_argument("--apply", action="store_true", help="apply them as one change, which can be undone")
+    decision.add_argument("--discard", action="store_true", help="discard them")
     add_format_option(sub)
 
     sub = action("clear", clear, "Clear the staging area; undo restores it")
@@ -197,6 +225,134 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
         print(
             "No learning matches." if args.status else "No learnings are waiting. They are extracted when a run ends."
         )
+
+
+# --- reflect ---------------------------------------------------------------------------------
+
+
+def reflect(project: Project, args: argparse.Namespace) -> int:
+    """Let an agent reflect on past work; print what it proposes and what that cost."""
+    from ralph.cli.import_ import date_option
+    from ralph.loop.reflect import ReflectionOptions
+
+    configured = "" if args.agent else project.config.learning.reflect
+    result = project.runs.reflect(
+        ReflectionOptions(
+            since=date_option(args.since, "--since"),
+            agent=args.agent,
+            model=args.model or configured,
+            max_cost_usd=args.max_cost,
+            dry_run=args.dry_run,
+        )
+    )
+    if args.format == "json":
+        print_json(_reflection_fields(result) if result else None)
+    elif result is None:
+        print("There is no past work to reflect on since then: no session, attempt, commit or failure.")
+    elif args.dry_run:
+        print(clean(result.prompt), end="")
+        print()
+        print(f"{pluralize(count_tokens(result.prompt), 'token')}; spent today: {format_usd(result.spent_usd)}.")
+    else:
+        _print_reflection(result)
+    return 1 if result and result.problem else 0
+
+
+def _reflection_fields(result: ReflectionResult) -> dict[str, object]:
+    fields = record_fields(result)
+    fields["added"] = [public_fields(one) for one in result.added]
+    fields["proposals"] = [_proposal_fields(one) for one in result.proposals]
+    return fields
+
+
+def _print_reflection(result: ReflectionResult) -> None:
+    shown = ", ".join(
+        pluralize(count, noun)
+        for count, noun in ((result.passages, "passage"), (result.failures, "failure"), (result.memories, "memory"))
+    )
+    cost = "unknown" if result.cost_usd is None else format_usd(result.cost_usd)
+    print(f"{result.agent} reflected on {shown}. Cost: {cost}; today: {format_usd(result.spent_usd)}.")
+    if result.is_over_budget:
+        print(f"That is more than {format_usd(result.limit_usd or 0.0)} per day: no more reflections today.")
+    if result.problem:
+        print(f"Nothing of the answer counts: {printable(result.problem)}.")
+        return
+    for memory in result.added:
+        print()
+        print_heading(memory)
+        print(f"  {printable(memory.state_reason)}")
+    if result.proposals:
+        print()
+        _print_proposals(result.proposals)
+    for reason in result.refused:
+        print(f"Refused: {printable(one_line(reason, 200))}")
+    if result.added:
+        print(f"\n{pluralize(len(result.added), 'learning')} to review with: ralph learn review")
+    if result.proposals:
+        print("To see all that is proposed: ralph learn proposals. To apply it: ralph learn proposals --apply")
+    if not (result.added or result.proposals):
+        print("It proposes nothing.")
+
+
+def proposals(project: Project, args: argparse.Namespace) -> None:
+    """List, apply or discard what reflections proposed."""
+    if args.number and not (args.apply or args.discard):
+        raise UsageError("Say what to do with them: --apply or --discard.")
+    if args.discard:
+        _discard(project, args)
+        return
+    if args.apply:
+        _apply(project, args)
+        return
+    waiting = project.learnings.proposals()
+    if args.format == "json":
+        print_json([_proposal_fields(one) for one in waiting])
+    elif waiting:
+        _print_proposals(waiting)
+        print("To apply all or some of them: ralph learn proposals [N …] --apply")
+    else:
+        print("No proposals are waiting. To get some: ralph learn reflect")
+
+
+def _discard(project: Project, args: argparse.Namespace) -> None:
+    count = project.learnings.discard_proposals(args.number)
+    if args.format == "json":
+        print_json({"discarded": count})
+    else:
+        print(f"Discarded {pluralize(count, 'proposal')}.")
+
+
+def _apply(project: Project, args: argparse.Namespace) -> None:
+    result = project.learnings.apply_proposals(args.number)
+    if args.format == "json":
+        applied, skipped = (list(map(_proposal_fields, some)) for some in (result.applied, result.skipped))
+        print_json({"applied": applied, "skipped": skipped, "change_id": result.change_id})
+        return
+    print(f"Applied {pluralize(len(result.applied), 'proposal')}.")
+    if result.skipped:
+        ids = ", ".join(one.ids[0] for one in result.skipped)
+        print(f"Left out, because the memories have changed since: {printable(ids)}")
+    if result.change_id:
+        print(f"To undo: {undo_command(result.change_id, args)}")
+
+
+def _proposal_fields(proposal: Proposal) -> dict[str, object]:
+    return {
+        "action": proposal.action,
+        "ids": list(proposal.ids),
+        "content": proposal.content,
+        "reason": proposal.reason,
+        "evidence": [{"id": id, "quote": quote} for id, quote in proposal.quotes],
+    }
+
+
+def _print_proposals(proposed: Sequence[Proposal]) -> None:
+    for number, one in enumerate(proposed, start=1):
+        others = f" with {', '.join(one.ids[1:])}" if one.ids[1:] else ""
+        print(f"{number}. {printable(f'{one.action} {one.ids[0]}{others}')}")
+        for line in (one.content, one.reason, one.evidence):
+            if line:
+                print(f"   {printable(line)}")
 
 
 # --- review ----------------------------------------------------------------------------------

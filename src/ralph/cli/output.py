@@ -264,6 +264,17 @@ def positive_count(noun: str) -> Callable[[str], int]:
     return parse
 
 
+def positive_amount(text: str) -> float:
+    """Parse an argument that is a number greater than 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number greater than 0, not {text!r}")
+    return value
+
+
 def parse_int(text: str) -> int:
     """Parse an argument that is an integer of at most nine digits."""
     digits = text.removeprefix("-").removeprefix("+")

@@ -318,6 +318,21 @@ def _consolidated(details: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
+def _reflected(details: dict[str, Any]) -> list[tuple[str, str]]:
+    cost, spent, limit = details["cost_usd"], details["spent_usd"], details["limit_usd"]
+    price = f"{format_usd(cost or 0)}, {format_usd(spent)} of {format_usd(limit or 0)} today"
+    if details["problem"]:
+        return [("yellow", f"Reflected ({price}), but nothing of it counts: {details['problem']}.")]
+    found = {
+        "to review (ralph learn review)": details["added"],
+        "proposed (ralph learn proposals)": details["proposals"],
+    }
+    lines = [("green", f"Reflected ({price}): {_counts(found | {'refused': details['refused']}) or 'nothing to add'}.")]
+    if spent > (limit or 0):
+        lines.append(("yellow", "That is more than allowed per day: no more reflections today."))
+    return lines
+
+
 def _retired(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("dim", f"Retired, because nothing spoke for them in a month: {pluralize(details['count'], 'memory')}.")]
 
@@ -419,6 +434,7 @@ _FORMATTERS = {
     "learned": _learned,
     "extracted": _extracted,
     "consolidated": _consolidated,
+    "reflected": _reflected,
     "retired": _retired,
     "attempt_ended": _attempt_ended,
     "heard": _heard,

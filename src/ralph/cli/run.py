@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import open_project, positive_count
+from ralph.cli.output import open_project, positive_amount, positive_count
 from ralph.cli.trust import add_trust_option, require_trust
 from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.config import STRATEGIES
@@ -64,15 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-iterations", type=positive_count("iterations"), metavar="N", help="stop after N iterations"
     )
-    parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after N minutes")
-    parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration after this cost is reached")
+    parser.add_argument("--max-minutes", type=positive_amount, metavar="N", help="stop after N minutes")
+    parser.add_argument(
+        "--max-cost", type=positive_amount, metavar="USD", help="start no iteration after this cost is reached"
+    )
     parser.add_argument(
         "--max-tokens", type=positive_count("tokens"), metavar="N", help="start no iteration after N tokens are used"
     )
     for limit, type_, metavar in (
         ("iterations", positive_count("iterations"), "N"),
-        ("minutes", _amount, "N"),
-        ("cost", _amount, "USD"),
+        ("minutes", positive_amount, "N"),
+        ("cost", positive_amount, "USD"),
         ("tokens", positive_count("tokens"), "N"),
     ):
         parser.add_argument(
@@ -98,18 +100,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="TITLE", help="add a task with this title and run it; after --, the agent's program"
     )
     parser.set_defaults(act=run)
-
-
-def _amount(text: str) -> float:
-    import argparse
-
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number greater than 0, not {text!r}")
-    return value
 
 
 def _share(text: str) -> float:

@@ -345,6 +345,19 @@ class EpisodesConfig:
         return int(self.max_mb * 1_000_000)
 
 
+@section("learning", "what your agent may propose to learn when a run ends; see docs/memory.md")
+class LearningConfig:
+    """Reflection by an agent at the end of a run."""
+
+    reflect: str = setting(
+        "",
+        "model that looks back at the work when a run ends; empty: none does",
+        example='reflect = "haiku"',
+        needs_trust=True,
+    )
+    reflect_cents: float = setting(10.0, "what that may cost per day, in US cents", needs_trust=True)
+
+
 SECTIONS["memories.filter"] = SECTIONS.pop("memories.filter")  # its subsection follows it in the template
 
 
@@ -361,6 +374,7 @@ class Config:
     prompt: PromptConfig = PromptConfig()
     memories: MemoriesConfig = MemoriesConfig()
     episodes: EpisodesConfig = EpisodesConfig()
+    learning: LearningConfig = LearningConfig()
     warnings: tuple[str, ...] = ()
     brought: dict[str, Any] = {}  # noqa: RUF012 -- never changed
     """Values from files that need trust, by name, whether or not they are trusted."""

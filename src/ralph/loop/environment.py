@@ -26,10 +26,7 @@ MIN_VARIABLE_NAME_LENGTH = 4
 
 
 def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_only: bool = False) -> dict[str, str]:
-    """Return the variables that describe an attempt and its store to a session.
-
-    Passwords are removed unless the configuration passes on the variable that holds them.
-    """
+    """Return the variables that describe an attempt and its store to a session."""
     variables = {
         "RALPH_TASK_ID": task_id,
         "RALPH_RUN_ID": attempt.run_id,
@@ -39,10 +36,16 @@ def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_on
     }
     if read_only:
         variables["RALPH_READ_ONLY"] = "1"
-    for variable in _URLS:
-        if (url := os.environ.get(variable)) and not matches_pattern(variable, config.agent.environment):
-            variables[variable] = strip_password(url.strip())
-    return variables
+    return variables | store_variables(config)
+
+
+def store_variables(config: Config) -> dict[str, str]:
+    """Return the variables that name the store, without passwords unless the configuration passes them on."""
+    return {
+        variable: strip_password(url.strip())
+        for variable in _URLS
+        if (url := os.environ.get(variable)) and not matches_pattern(variable, config.agent.environment)
+    }
 
 
 def gate_environment(config: Config, session: Mapping[str, str]) -> dict[str, str]:

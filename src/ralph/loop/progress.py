@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Attempt, AttemptResult, GateResult, Prompt, PromptContext, Review, Task
     from ralph.loop.options import RunOptions
+    from ralph.loop.reflect import ReflectionResult
 
     EventHandler = Callable[["ProgressEvent"], None]
 
@@ -21,7 +22,7 @@ class ProgressEvent:
 
     `what` is one of run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended,
     review_started, review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting,
-    waiting_for_limit, note, warning, extracted, consolidated, run_ended. With several workers,
+    waiting_for_limit, note, warning, extracted, consolidated, reflected, run_ended. With several workers,
     `details["worker"]` is the worker's number.
     """
 
@@ -129,6 +130,21 @@ def review_ended_event(review: Review) -> ProgressEvent:
     """Return the event of a review that has ended."""
     return progress_event(
         "review_ended", passed=review.passed, reason=review.reason, seconds=round(review.reply.seconds, 3)
+    )
+
+
+def reflected_event(result: ReflectionResult) -> ProgressEvent:
+    """Return the event of an agent that has reflected on past work."""
+    return progress_event(
+        "reflected",
+        agent=result.agent,
+        added=len(result.added),
+        proposals=len(result.proposals),
+        refused=len(result.refused),
+        problem=result.problem,
+        cost_usd=result.cost_usd,
+        spent_usd=result.spent_usd,
+        limit_usd=result.limit_usd,
     )
 
 

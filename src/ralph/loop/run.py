@@ -213,6 +213,7 @@ class Loop:
         context.with_retries(lambda: self._store.runs.end(context.run_id, ending, seconds), is_settling=True)
         self._store.episodes.trim(self._config.episodes.max_bytes)
         self._try_learn(context)
+        self._try_reflect(context)
 
     def _run_workers(self, context: RunContext) -> RunEnding:
         """Run several workers, each in a thread with its own connection, and return how the run ended."""
@@ -362,3 +363,28 @@ class Loop:
         if retired := retire_memories(self._store):
             context.emit(progress_event("retired", count=retired))
         context.sync_memories(self._store)
+
+    def _try_reflect(self, context: RunContext) -> None:
+        """Let an agent reflect on the work if the settings say so; a failure here does not fail the run."""
+        model = self._config.learning.reflect
+        if not model or not context.budget.iterations or context.should_stop or context.budget.reached_limit():
+            return
+        from ralph.loop.reflect import ReflectionOptions, reflect
+
+        wanted = ReflectionOptions(model=model, only_new=True)
+        try:
+            result = reflect(
+                self._store,
+                self._config,
+                self._directory,
+                wanted,
+                should_stop=lambda: context.should_stop,
+                is_only_run=context.is_only_run,
+            )
+        except StoreError:
+            raise
+        except RalphError as error:
+            context.emit(progress_event("warning", message=str(error)))
+            return
+        if result:
+            context.emit(progress.reflected_event(result))

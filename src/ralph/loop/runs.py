@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
     from ralph.loop.options import RunSummary
     from ralph.loop.progress import EventHandler
+    from ralph.loop.reflect import ReflectionOptions, ReflectionResult
     from ralph.loop.stats import ModelStats, RunStats, Stats
     from ralph.store import Store
 
@@ -129,6 +130,32 @@ class RunService:
                 resumed_run=resumed,
                 stored_options=dump_options(options, worker_name()),
             ).run_loop()
+
+    def reflect(self, options: ReflectionOptions) -> ReflectionResult | None:
+        """Let the configured agent reflect on past work and propose what to remember; None if nothing happened."""
+        from pathlib import Path
+
+        from ralph.agents.supervisor.adoption import named_as_loop
+        from ralph.agents.supervisor.sandbox import prepare_sandbox
+        from ralph.loop.interrupt import Interrupts
+        from ralph.loop.reflect import reflect
+        from ralph.loop.workers import RunLock
+
+        self._actor.require("learn.reflect")
+        self._require_main_worktree()
+        self._require_trust()
+        directory = Path(self._root)
+        if not options.dry_run:
+            prepare_sandbox(apply_flags(self._config, agent=options.agent), directory)
+        with RunLock(directory) as lock, named_as_loop(), Interrupts() as interrupts:
+            return reflect(
+                self._store,
+                self._config,
+                directory,
+                options,
+                should_stop=lambda: interrupts.is_requested,
+                is_only_run=lock.is_acquired,
+            )
 
     def _require_main_worktree(self) -> None:
         """Raise `UsageError` rather than let an agent change files in another worktree than a person expects."""

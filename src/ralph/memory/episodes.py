@@ -6,6 +6,7 @@ from ralph.core.errors import NotTrustedError, TranscriptNotFoundError, UsageErr
 from ralph.core.records import EpisodeKind, now, record, replace
 from ralph.core.trust_record import are_files_trusted
 from ralph.store.episodes import EpisodeFilter
+from ralph.store.import_cursors import REFLECTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class EpisodeService:
         is_raised = self._is_limit_raised()
         if is_raised and not dry_run:
             # Sources are read from their beginning: no cursor tells what was deleted.
-            self._store.episodes.cursors.delete([one for one in self._store.episodes.cursors.all() if TAIL not in one])
+            cursors = self._store.episodes.cursors
+            cursors.delete([one for one in cursors.all() if TAIL not in one and one != REFLECTION])
         context = ImportContext(self._store, since=since, dry_run=dry_run, is_again=again, is_whole=is_raised)
         return HistoryImport(self._store, self._root, context=context)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ralph.core.paging import Page, ResultList
     from ralph.core.records import Memory
     from ralph.memory.capture.promotion import LearningCounts
+    from ralph.memory.capture.reflection import Proposal
+    from ralph.memory.reflection import AppliedProposals
     from ralph.memory.service import MemoryService
     from ralph.store import Store
     from ralph.store.memories import AddResult, ChangeResult
@@ -168,6 +170,27 @@ class LearningService:
             change,
         )
         return len(waiting), change.id if waiting else ""
+
+    def proposals(self) -> tuple[Proposal, ...]:
+        """Return the merges, corrections and removals that reflections proposed, oldest first."""
+        from ralph.memory.reflection import read_state
+
+        return read_state(self._store).proposals
+
+    def apply_proposals(self, numbers: Sequence[int] = ()) -> AppliedProposals:
+        """Apply proposals of reflections, all or those with a number from 1, as one change."""
+        from ralph.memory.reflection import apply_proposals
+
+        self._actor.require("learn.apply")
+        return apply_proposals(self._store, numbers, self._actor.kind)
+
+    def discard_proposals(self, numbers: Sequence[int] = ()) -> int:
+        """Discard proposals of reflections, all or those with a number from 1; return how many."""
+        from ralph.memory.reflection import take
+
+        self._actor.require("learn.apply")
+        with self._store.transaction():
+            return len(take(self._store, numbers))
 
     def _staged(self, id: str) -> Memory:
         memory = self._store.memories.get(id)

@@ -17,6 +17,9 @@ PAGE = 500
 FORGOTTEN = "forgotten:"
 """Prefix of the cursors of what was forgotten: ids of episodes, and sources of which none is left."""
 
+REFLECTION = "reflection"
+"""Cursor of what an agent was last shown to reflect on, what that cost, and what it proposed, which waits."""
+
 
 @record
 class ImportCursor:
