@@ -12,7 +12,6 @@ import time
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.records import Memory, MemorySource, MemoryState, now, record, record_fields, replace, timestamp
 from ralph.core.text import extract_title, find_paths, format_usd
-from ralph.formats.sync.regressions import is_by_person
 from ralph.memory.capture.reflection import Evidence, Proposal, ReflectionMaterial, content_mark, fit_material
 from ralph.memory.lifecycle.duplicates import merge_duplicates
 from ralph.store.episodes import EpisodeFilter
@@ -20,6 +19,7 @@ from ralph.store.import_cursors import REFLECTION
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.memory_queries import MemoryFilter
 from ralph.store.paraphrases import find_paraphrase
+from ralph.store.superseded_rules import is_persons
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def gather_material(store: Store, since: str, length: int) -> ReflectionMaterial
     memories = [*active, *staged][:MAX_MEMORIES]
     material = ReflectionMaterial(passages=tuple(passages), failures=tuple(failures), memories=tuple(memories))
     fitting = fit_material(material, length)
-    personal = (one.id for one in fitting.memories if one.pinned_at or is_by_person(store.memories, one.id))
+    personal = (one.id for one in fitting.memories if is_persons(store.memories, one))
     return replace(fitting, personal=frozenset(personal))
 
 
@@ -244,7 +244,7 @@ def _apply(store: Store, proposal: Proposal, change: ChangeInfo) -> bool:
     in_use = (MemoryState.ACTIVE, MemoryState.STAGED)
     if tuple(map(content_mark, memories)) != proposal.marks or any(one.state not in in_use for one in memories):
         return False
-    if any(one.pinned_at or is_by_person(store.memories, one.id) for one in memories):
+    if any(is_persons(store.memories, one) for one in memories):
         return False
     at, first = now(), memories[0]
     words: dict[str, object] = {}
