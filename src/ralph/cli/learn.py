@@ -18,6 +18,7 @@ from ralph.cli.output import (
     read_input_text,
 )
 from ralph.core.errors import UsageError
+from ralph.core.guides import TARGETS
 from ralph.core.records import record_fields
 from ralph.formats.public_memory import public_fields
 from ralph.memory.lifecycle.staging import STATUSES, pending_reason, staging_status
@@ -42,6 +43,8 @@ EPILOG = """\
 Learnings are extracted when a run ends, validated, and promoted to memories.
 With `review = true` under [memories] in .ralph.toml they wait for a review:
   ralph learn review
+What is confirmed can become part of a guide or a skill, which prompts no longer repeat:
+  ralph learn compile --to AGENTS.md
 """
 
 
@@ -75,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("learning", nargs="*", metavar="ID", help="learnings to promote (default: all)")
     sub.add_argument("--validate", action="store_true", help="validate pending learnings first")
     add_format_option(sub)
+
+    sub = action("compile", compile_, "Write confirmed memories into a section of a guide, or into a skill")
+    sub.add_argument("--to", choices=TARGETS, help="file to write (default: the guide that exists, or AGENTS.md)")
+    sub.add_argument("--topic", default="", metavar="WORDS", help="memories about this (default: rules for all work)")
+    sub.add_argument("--dry-run", action="store_true", help="only show the changes")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
 
     sub = action("clear", clear, "Clear the staging area; undo restores it")
     sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
@@ -259,6 +268,13 @@ def _ask_wording(learning: Memory) -> str:
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return edit_text(learning.content)
     return ask("New text on one line (Enter to cancel): ")
+
+
+def compile_(project: Project, args: argparse.Namespace) -> int:
+    """Compile memories into a guide or a skill."""
+    from ralph.cli.learn_compile import compile_memories
+
+    return compile_memories(project, args)
 
 
 def clear(project: Project, args: argparse.Namespace) -> int:

@@ -104,6 +104,7 @@ OPERATIONS = {
         _for_people("learn.promote", "promote learnings"),
         _for_people("learn.accept", "accept learnings"),
         _for_people("learn.reject", "reject learnings"),
+        _for_people("learn.compile", "write guides and skills from memories"),
         _for_people("learn.clear", "clear the staging area"),
         _for_people("run.start", "start or resume runs"),
         _for_people("run.steer", "stop, pause or continue runs"),
