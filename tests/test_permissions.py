@@ -28,6 +28,7 @@ from ralph.loop.stats import Stats
 from ralph.loop.tasks import TaskService
 from ralph.memory.episodes import EpisodeService
 from ralph.memory.files import MemoryFiles
+from ralph.memory.guide_service import GuideService
 from ralph.memory.import_export import ImportExport
 from ralph.memory.learning_service import LearningService
 from ralph.memory.maintenance import MemoryMaintenance
@@ -44,17 +45,18 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    *(EpisodeService, RuleService),
+    *(EpisodeService, RuleService, GuideService),
     *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup),
 )
 READS = {
     "Project": "close open overview synced",
     "TaskService": "count_ready counts get graph list read_log tree",
     "FeatureService": "counts list show",
-    "MemoryService": "confidence_over_time facets get history list most_trusted prime recall recall_within"
+    "MemoryService": "confidence_over_time facets get guided history list most_trusted prime recall recall_within"
     " search show stats",
     "MemoryMaintenance": "verify",
     "RuleService": "conflicts primer section standing",
+    "GuideService": "outdated topics",
     "SharingService": "is_shared list",
     "MemoryEvents": "follow last since",
     "LearningService": "counts list proposals",
@@ -138,6 +140,7 @@ COMMAND_OPERATIONS = {
     "learn promote": "learn.promote",
     "learn reflect": "learn.reflect",
     "learn proposals": "learn.apply",
+    "learn compile": "learn.compile",
     "learn clear": "learn.clear",
     "project rename": "project.rename",
     "project remove": "project.remove",

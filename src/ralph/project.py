@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ralph.loop.tasks import TaskService
     from ralph.memory.episodes import EpisodeService
     from ralph.memory.files import MemoryFiles
+    from ralph.memory.guide_service import GuideService
     from ralph.memory.import_export import ImportExport
     from ralph.memory.learning_service import LearningService
     from ralph.memory.service import MemoryService
@@ -143,6 +144,13 @@ class Project:
         from ralph.memory.learning_service import LearningService
 
         return LearningService(self.store, self.memory, self.actor)
+
+    @cached_property
+    def guides(self) -> GuideService:
+        """Guides and skills compiled from memories."""
+        from ralph.memory.guide_service import GuideService
+
+        return GuideService(self.store, self.memory, self.worktree, self.actor, has_files=not self._is_remote)
 
     @cached_property
     def sessions(self) -> SessionService:

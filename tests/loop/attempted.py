@@ -56,6 +56,7 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "episodes.forget": ("forget", "--before", "2100-01-01", "--yes"),
         "learn.import": ("learn", "extract", "--state", f"{root}/folder/state.json"),
         "learn.promote": ("learn", "promote", "--validate"),
+        "learn.compile": ("learn", "compile", "--yes"),
         "learn.clear": ("learn", "clear", "--yes"),
         "run.start": ("run", "--no-verify", "--", "true"),
         "run.start again": ("run", "--resume"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def with_settings(project: Project, section: str, line: str) -> Project:
     return Project.open(project.root)
 
 
-def begin(project: Project, id: str = "s-1", **how: bool) -> str:
+def begin(project: Project, id: str = "s-1", **how: Any) -> str:
     """Let a session begin, and give what it is told."""
     told = project.sessions.start_context(id, **how)
     project.sessions.record_start(id, "claude", told, is_resumed=how.get("is_resumed", False))

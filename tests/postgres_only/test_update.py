@@ -43,7 +43,10 @@ def test_schema_11_classifies_failures_and_retires_what_they_taught(server: Serv
             origin_loops=(run,),
         )
         project.store.memories.insert_unchecked(wrong, ChangeInfo(who="ralph", why="extracted"))
-    server.run("ALTER TABLE attempts DROP COLUMN cause", "team")
+    added = {"attempts": "cause feedback", "memory": "pinned_at rule", "episodes": "rules"}
+    for table, columns in {**added, "runs": "request waits_until waits_for"}.items():
+        for column in columns.split():
+            server.run(f"ALTER TABLE {table} DROP COLUMN {column}", "team")
     server.run("UPDATE ralph_schema SET version = 10", "team")
 
     with Project.open(tmp_path) as project:

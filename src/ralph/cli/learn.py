@@ -21,6 +21,7 @@ from ralph.cli.output import (
 )
 from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.errors import UsageError
+from ralph.core.guides import TARGETS
 from ralph.core.records import record_fields
 from ralph.core.text import clean, count_tokens, format_usd, one_line
 from ralph.formats.public_memory import public_fields
@@ -49,6 +50,8 @@ EPILOG = """\
 Learnings are extracted when a run ends, validated, and promoted to memories.
 With `review = true` under [memories] in .ralph.toml they wait for a review:
   ralph learn review
+What is confirmed can become part of a guide or a skill, which prompts no longer repeat:
+  ralph learn compile --to AGENTS.md
 """
 
 
@@ -103,6 +106,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     decision.add_argument("--apply", action="store_true", help="apply them as one change, which can be undone")
     decision.add_argument("--discard", action="store_true", help="discard them")
     add_format_option(sub)
+
+    sub = action("compile", compile_, "Write confirmed memories into a section of a guide, or into a skill")
+    sub.add_argument("--to", choices=TARGETS, help="file to write (default: the guide that exists, or AGENTS.md)")
+    sub.add_argument("--topic", default="", metavar="WORDS", help="memories about this (default: rules for all work)")
+    sub.add_argument("--dry-run", action="store_true", help="only show the changes")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
 
     sub = action("clear", clear, "Clear the staging area; undo restores it")
     sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
@@ -415,6 +424,13 @@ def _ask_wording(learning: Memory) -> str:
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return edit_text(learning.content)
     return ask("New text on one line (Enter to cancel): ")
+
+
+def compile_(project: Project, args: argparse.Namespace) -> int:
+    """Compile memories into a guide or a skill."""
+    from ralph.cli.learn_compile import compile_memories
+
+    return compile_memories(project, args)
 
 
 def clear(project: Project, args: argparse.Namespace) -> int:

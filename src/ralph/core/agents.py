@@ -60,6 +60,8 @@ class AgentSpec:
     """Variables that name another place for them."""
     login_hint: str = "Log in with the agent's own command."
     """What to do when it is not logged in."""
+    guides: tuple[str, ...] = ()
+    """Files of a project that it certainly reads at the start of every session."""
     is_connectable: bool = False
     """Whether `ralph setup` can connect it to the memory through hooks, an MCP server or a skill."""
 
@@ -94,6 +96,7 @@ AGENTS: dict[str, AgentSpec] = {
             reports_cost=True,
             reports_tokens=True,
             knows_default_models=True,
+            guides=("CLAUDE.md",),
             is_connectable=True,
         ),
         AgentSpec(
@@ -106,6 +109,7 @@ AGENTS: dict[str, AgentSpec] = {
             settings_paths=_CODEX_SETTINGS,
             login_variables=("CODEX_HOME",),
             reports_tokens=True,
+            guides=("AGENTS.md",),
             is_connectable=True,
         ),
         AgentSpec(
@@ -119,7 +123,7 @@ AGENTS: dict[str, AgentSpec] = {
             reports_tokens=True,
             is_connectable=True,
         ),
-        AgentSpec(name="cursor", description="Cursor", is_connectable=True),
+        AgentSpec(name="cursor", description="Cursor", guides=("AGENTS.md",), is_connectable=True),
         AgentSpec(
             name="opencode",
             description="opencode",
@@ -130,6 +134,7 @@ AGENTS: dict[str, AgentSpec] = {
             settings_paths=_OPENCODE_SETTINGS,
             reports_cost=True,
             reports_tokens=True,
+            guides=("AGENTS.md",),
             is_connectable=True,
         ),
         AgentSpec(
@@ -164,6 +169,7 @@ AGENTS: dict[str, AgentSpec] = {
             settings_paths=_CODEX_SETTINGS,
             login_variables=("CODEX_HOME",),
             reports_tokens=True,
+            guides=("AGENTS.md",),
         ),
         AgentSpec(
             name="gemini-acp",

@@ -106,6 +106,7 @@ OPERATIONS = {
         _for_people("learn.reject", "reject learnings"),
         _for_people("learn.reflect", "let an agent reflect on past work"),
         _for_people("learn.apply", "apply or discard what a reflection proposed"),
+        _for_people("learn.compile", "write guides and skills from memories"),
         _for_people("learn.clear", "clear the staging area"),
         _for_people("run.start", "start or resume runs"),
         _for_people("run.steer", "stop, pause or continue runs"),

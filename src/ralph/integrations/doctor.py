@@ -66,7 +66,7 @@ def diagnose(root: Path) -> list[Finding]:
     try:
         return [
             *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root), *_sandbox(root)),
-            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root)),
+            *(*_held_entries(root, store), *_memories_file(root), *_knowledge_files(root), *_guides(root, store)),
             *(*_hooks(root, store), *_worktrees(root, store), *_trust(root, store), *_history(root, store)),
         ]
     finally:
@@ -445,6 +445,21 @@ def _knowledge_files(root: Path) -> Iterator[Finding]:
         yield Finding(about="knowledge", is_fine=False, says=one.message, mend=one.fix)
     read = len(list((root / KNOWLEDGE_DIR).glob("*.md"))) - sum(bool(one.file) for one in problems)
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE_DIR}")
+
+
+def _guides(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Report lines of guides and skills that their memories no longer say."""
+    from ralph.project import Project
+
+    try:
+        outdated = Project(root, store, load_config(root)).guides.outdated() if store else []
+    except RalphError:
+        return  # reported by the checks of the database and the settings
+    for path, command in dict.fromkeys((one.path, one.command) for one in outdated):
+        lines = ", ".join(
+            f"{one.memory_id} {one.why}" for one in outdated if (one.path, one.command) == (path, command)
+        )
+        yield Finding(about="guide", is_fine=False, says=f"{path} has outdated lines: {lines}", mend=command)
 
 
 def _held_entries(root: Path, store: Store | None) -> Iterator[Finding]:

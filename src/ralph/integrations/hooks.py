@@ -322,13 +322,15 @@ def _restore_context(project: Project, event: HookEvent, response: _Response) ->
     """Restore the context of a session of the loop after a compaction."""
     task = os.environ.get("RALPH_TASK_ID")
     if task and event.name == "session-start" and event.fields.get("source") == "compact":
-        _add_context(event, response, project.sessions.task_context(task))
+        _add_context(event, response, project.sessions.task_context(task, event.agent))
 
 
 def _on_session_start(project: Project, event: HookEvent, response: _Response) -> None:
     is_resumed = event.fields.get("source") == "resume"
     is_compacted = event.fields.get("source") == "compact"
-    context = project.sessions.start_context(event.session, is_resumed=is_resumed, is_compacted=is_compacted)
+    context = project.sessions.start_context(
+        event.session, agent=event.agent, is_resumed=is_resumed, is_compacted=is_compacted
+    )
     _add_context(event, response, context)
     if event.session:
         project.sessions.record_start(event.session, event.agent, context, is_resumed=is_resumed)
@@ -338,7 +340,11 @@ def _on_prompt(project: Project, event: HookEvent, response: _Response) -> None:
     from ralph.memory.sessions import SessionContext
 
     prompt = _strip_own_context(event.text("prompt"))
-    context = SessionContext() if event.agent == "cursor" else project.sessions.prompt_context(event.session, prompt)
+    context = (
+        SessionContext()
+        if event.agent == "cursor"
+        else project.sessions.prompt_context(event.session, prompt, event.agent)
+    )
     _add_context(event, response, context)
     if event.session and prompt:
         project.sessions.record_prompt(event.session, event.agent, prompt, context)

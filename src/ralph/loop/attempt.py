@@ -47,6 +47,7 @@ from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
 from ralph.memory.capture.passages import attempt_transcript
 from ralph.memory.freshness import record_file_marks
+from ralph.memory.recall.guided import guided_memories
 from ralph.store.explained import DoneWatch
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class AttemptRunner:
                             with_memory=attempt.with_memory,
                             takes_model=self._agent.accepts_model,
                             conflicts=self._worktree.conflicts if self._worktree else (),
+                            guided=guided_memories(self._store, self._directory, attempt.agent),
                         )
                 self._feature = prepared.context.feature.name if prepared.context.feature else None
                 if context.base:

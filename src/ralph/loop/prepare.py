@@ -40,8 +40,9 @@ def prepare_attempt(
     with_memory: bool = True,
     takes_model: bool = True,
     conflicts: Sequence[str] = (),
+    guided: frozenset[str] = frozenset(),
 ) -> PreparedAttempt:
-    """Return the plan, the context and the prompt of an attempt. Read-only."""
+    """Return the plan, the context and the prompt of an attempt, which repeats no memory of `guided`. Read-only."""
     plan = plan_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
     context = gather_context(
         store,
@@ -53,6 +54,7 @@ def prepare_attempt(
         with_memory=with_memory,
         hat=plan.hat,
         trail=plan.trail,
+        guided=guided,
     )
     prompt = build_prompt(
         context,

@@ -9,10 +9,11 @@ from ralph.loop.prepare import prepare_attempt
 from ralph.loop.prompt import RULES_SECTION
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.memory.recall.gather import next_context, recall_for_prompt, running_id
+from ralph.memory.recall.select import SAID_BY_GUIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ralph.core.config import Config
     from ralph.core.records import Episode, Memory, OmittedItem, Prompt, RecalledMemory
@@ -105,6 +106,7 @@ class PromptService:
             left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
         }
         told = _ids_of_rules(prepared.prompt)
+        guided = self._guided()
         ranked: dict[str, tuple[RecalledMemory | OmittedItem, str]] = {left.id: (left, left.why) for left in left_out}
         for one in shown:
             fits = one.memory.id in prepared.prompt.shown
@@ -113,7 +115,7 @@ class PromptService:
         explanations = []
         for memory in memories:
             found, reason = ranked.get(memory.id) or (None, _why_unranked(memory, context))
-            reason = "" if memory.id in told else self._why_excluded(memory) or reason
+            reason = "" if memory.id in told else self._why_excluded(memory, guided) or reason
             explanations.append(
                 Explanation(
                     memory=memory,
@@ -200,9 +202,13 @@ class PromptService:
             model=model,
             with_memory=with_memory,
             takes_model=takes_model,
+            guided=self._guided(),
         )
 
-    def _why_excluded(self, memory: Memory) -> str:
+    def _guided(self) -> frozenset[str]:
+        return self._memory.guided(self._config.agent.name)
+
+    def _why_excluded(self, memory: Memory, guided: Collection[str]) -> str:
         """Return why no prompt at all shows a memory; empty when one might."""
         only = self._config.memories.filter
         if memory.state is not MemoryState.ACTIVE:
@@ -213,6 +219,8 @@ class PromptService:
             return f"the settings allow only some types (memories.filter.types = {', '.join(only.types)})"
         if only.recent and days_between(memory.created_at, now()) > only.recent:
             return f"the settings allow only recent ones (memories.filter.recent = {only.recent})"
+        if memory.id in guided:
+            return SAID_BY_GUIDE
         return ""
 
     def _why_no_past_work(self) -> str:

@@ -360,7 +360,7 @@ class Loop:
         if consolidation.superseded or consolidation.left:
             details = {"superseded": consolidation.superseded, "left": consolidation.left}
             context.emit(progress_event("consolidated", **details))
-        if retired := retire_memories(self._store):
+        if retired := retire_memories(self._store, context.root):
             context.emit(progress_event("retired", count=retired))
         context.sync_memories(self._store)
 

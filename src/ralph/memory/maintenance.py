@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from ralph.core.errors import ConfirmationRequiredError, RalphError
+from ralph.core.guides import stated_sources
 from ralph.core.records import Memory, MemoryState, now, record, replace, timestamp
 from ralph.memory.lifecycle.confidence import (
     ALWAYS_REMOVABLE,
@@ -77,8 +78,10 @@ class MemoryMaintenance:
         if not dry_run:
             self._actor.require("memory.cleanup")
         present = self._memories.all()
+        guided = stated_sources(self._root) if self._root else {}  # used without being shown
+        unguided = [one for one in present if one.id not in guided]
         candidates = cleanup_candidates(
-            present, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
+            unguided, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
         )
         if dry_run or not candidates:
             return Removal(removed=tuple(candidates), present=len(present))
@@ -217,11 +220,15 @@ def merge_clusters(store: Store, clusters: Iterable[tuple[Memory, Sequence[Memor
     return superseded
 
 
-def retire_memories(store: Store) -> int:
-    """Prune old learnings of runs that have not been used since; return how many."""
+def retire_memories(store: Store, directory: Path | str) -> int:
+    """Prune old learnings of runs that have not been used since; return how many.
+
+    Those that a guide in the directory says are used without being shown.
+    """
     at = now()
     filter = MemoryFilter(before=timestamp(time.time() - LEARNING_EXPIRY_DAYS * DAY_SECONDS))
-    outdated = [memory for memory in store.memories.find(filter) if is_expired(memory, at)]
+    guided = stated_sources(directory)
+    outdated = [one for one in store.memories.find(filter) if is_expired(one, at) and one.id not in guided]
     if not outdated or needs_confirmation(len(outdated), store.memories.stats.count()):
         return 0
     why = "old, and not used for a month"

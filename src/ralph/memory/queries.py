@@ -237,6 +237,12 @@ class MemoryQueries:
                 chosen.append(memory)
         return chosen
 
+    def guided(self, agent: str) -> frozenset[str]:
+        """Return the ids of the memories that a guide says which an agent reads here, such as AGENTS.md."""
+        from ralph.memory.recall.guided import guided_memories
+
+        return guided_memories(self._store, self._root, agent) if self._has_files else frozenset()
+
     def prime(
         self, filter: MemoryFilter, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
     ) -> list[Memory]:

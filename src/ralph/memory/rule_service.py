@@ -10,6 +10,8 @@ from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.records import Memory, StandingRule, StatedRule
@@ -47,19 +49,22 @@ class RuleService:
 
     # --- reading ---------------------------------------------------------------------
 
-    def standing(self) -> list[StandingRule]:
-        """Return all rules that hold, in their newest form, those that are pinned or confirmed most first."""
+    def standing(self, guided: Collection[str] = ()) -> list[StandingRule]:
+        """Return all rules that hold, in their newest form, those that are pinned or confirmed most first.
+
+        Those of memories of `guided` are left out.
+        """
         from ralph.memory.recall.standing import standing_rules
 
-        return standing_rules(self._store, self._config)
+        return standing_rules(self._store, self._config, guided)
 
-    def section(self, room_tokens: int) -> StandingSection | None:
-        """Return the rules to tell within a number of tokens; None if there are none."""
+    def section(self, room_tokens: int, guided: Collection[str] = ()) -> StandingSection | None:
+        """Return the rules to tell within a number of tokens, without those of `guided`; None if there are none."""
         if room_tokens <= 0 or not self._config.injects_memories or not self._store.memories.has_rules():
             return None  # Most projects end here, without loading what compares rules.
         from ralph.memory.recall.render_rules import render_standing
 
-        found = render_standing(self.standing(), min(self._config.memories.rules, room_tokens))
+        found = render_standing(self.standing(guided), min(self._config.memories.rules, room_tokens))
         return found if found.text else None
 
     def primer(

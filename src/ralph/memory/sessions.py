@@ -95,8 +95,10 @@ class SessionService:
 
     # --- context ---------------------------------------------------------------------
 
-    def start_context(self, id: str, *, is_resumed: bool = False, is_compacted: bool = False) -> SessionContext:
-        """Return the context for the start of a session.
+    def start_context(
+        self, id: str, *, agent: str = "", is_resumed: bool = False, is_compacted: bool = False
+    ) -> SessionContext:
+        """Return the context for the start of a session, without what the guide of the agent says.
 
         A resumed session still has its context and receives only what is new. A compacted one has lost it and receives
         what relates to its work first.
@@ -105,24 +107,26 @@ class SessionService:
         if not self._config.injects_memories:
             return SessionContext()
         known = self._store.sessions.find(id) if id and (is_resumed or is_compacted) else None
+        guided = self._memory.guided(agent)
         if known and is_resumed:
-            return self._build(START_HEADING, self._new_memories(known))
+            return self._build(START_HEADING, self._new_memories(known, guided))
         last, last_ids = self._last_session(id) if not known else ("", ())
         frame = START_HEADING + self._instructions() + last
-        rules, told = self._rules(_remaining_tokens(frame))
+        rules, told = self._rules(_remaining_tokens(frame), guided)
         frame += rules
-        query = self._session_query(known) if known else None
+        query = self._session_query(known, guided) if known else None
         matching = self._memory.recall_within(query, MemoryFilter(), _remaining_tokens(frame)) if query else []
         matching = [one for one in matching if one.id not in told]
         budget = _remaining_tokens(frame + _render(matching))
-        others = self._memory.most_trusted(budget, [*told, *(one.id for one in matching)]) if budget > 0 else []
+        told_ids = [*guided, *told, *(one.id for one in matching)]
+        others = self._memory.most_trusted(budget, told_ids) if budget > 0 else []
         ending = "\n".join(filter(None, [last, self._instructions()]))
         context = self._build(START_HEADING, [*matching, *others], ending, rules)
         return replace(context, ids=(*told, *context.ids, *last_ids))
 
-    def _rules(self, room_tokens: int) -> tuple[str, tuple[str, ...]]:
+    def _rules(self, room_tokens: int, guided: frozenset[str]) -> tuple[str, tuple[str, ...]]:
         """Return the rules for all work that fit, and the ids of the memories and passages that state them."""
-        rules = self._memory.rules.section(room_tokens)
+        rules = self._memory.rules.section(room_tokens, guided)
         return (rules.text, (*rules.memories, *rules.episodes)) if rules else ("", ())
 
     def _last_session(self, id: str) -> tuple[str, tuple[str, ...]]:
@@ -145,27 +149,29 @@ class SessionService:
             )
         return "", ()
 
-    def _new_memories(self, session: AgentSession) -> list[Memory]:
+    def _new_memories(self, session: AgentSession, guided: frozenset[str]) -> list[Memory]:
         """Return memories added since a session started that it has not seen."""
         return self._memory.most_trusted(
-            _remaining_tokens(START_HEADING), (*session.shown, *session.learned), after=session.started_at
+            _remaining_tokens(START_HEADING), (*guided, *session.shown, *session.learned), after=session.started_at
         )
 
-    def task_context(self, task_id: str) -> SessionContext:
+    def task_context(self, task_id: str, agent: str = "") -> SessionContext:
         """Return the context related to a task, for a session of the loop after a compaction."""
         if not self._config.injects_memories:
             return SessionContext()
-        rules, told = self._rules(_remaining_tokens(START_HEADING))
+        guided = self._memory.guided(agent)
+        rules, told = self._rules(_remaining_tokens(START_HEADING), guided)
         memories = self._memory.prime(MemoryFilter(), _remaining_tokens(START_HEADING + rules), task_id=task_id)
-        context = self._build(START_HEADING, [one for one in memories if one.id not in told], rules=rules)
+        context = self._build(START_HEADING, [one for one in memories if one.id not in {*guided, *told}], rules=rules)
         return replace(context, ids=(*told, *context.ids))
 
-    def prompt_context(self, id: str, prompt: str) -> SessionContext:
-        """Return the few memories that match a prompt and are new to the session; usually none."""
+    def prompt_context(self, id: str, prompt: str, agent: str = "") -> SessionContext:
+        """Return the few memories that match a prompt and are new to the session and its agent; usually none."""
         if not self._config.injects_memories or not prompt.strip():
             return SessionContext()
         known = self._store.sessions.find(id) if id else None
         query = session_query(prompt, id, known.shown if known else ())
+        query = replace(query, guided=self._memory.guided(agent))
         budget = MAX_PROMPT_CONTEXT_CHARACTERS // CHARACTERS_PER_TOKEN
         memories = self._memory.recall_within(query, MemoryFilter(), budget, MAX_PROMPT_MEMORIES, strict=True)
         context = self._build(PROMPT_HEADING, memories)
@@ -205,10 +211,10 @@ class SessionService:
             return f"{SAVE_INSTRUCTIONS}\n{PROMPT_SECTION}"
         return SAVE_INSTRUCTIONS
 
-    def _session_query(self, session: AgentSession) -> RecallContext | None:
+    def _session_query(self, session: AgentSession, guided: frozenset[str]) -> RecallContext | None:
         """Return a search context for a session's title and summary, if it has any."""
         text = f"{session.title}\n{session.summary}"
-        return session_query(text, session.id) if text.strip() else None
+        return replace(session_query(text, session.id), guided=guided) if text.strip() else None
 
     # --- recording -------------------------------------------------------------------
 

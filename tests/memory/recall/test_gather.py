@@ -130,7 +130,8 @@ def prompt(project: Project, id: str, config: Config) -> Prompt:
 def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> None:
     task = project.tasks.add("Mend the parser")
     for n in range(6):
-        memory = a_memory(f"Parser {n}", "parser " * 60, id=f"mem-1-{n:04}", tags=("parser",))
+        subject = ("tabs", "blanks", "quotes", "numbers", "comments", "strings")[n]
+        memory = a_memory(f"Parser {n}", f"parser {subject} " * 30, id=f"mem-1-{n:04}", tags=("parser",))
         remember(project.store, memory)
     run = project.store.runs.start("test")
     attempt = begin(project.store, run.id)[1]

@@ -40,11 +40,12 @@ def gather_context(
     with_memory: bool = True,
     hat: str = "creator",
     trail: Sequence[tuple[Attempt, str]] = (),
+    guided: frozenset[str] = frozenset(),
 ) -> PromptContext:
     """Return the context for the next attempt at a task.
 
     Without memory it holds only the task, its prerequisites, its feature and the hand-overs of other hats.
-    `trail` holds the earlier attempts, newest first.
+    `trail` holds the earlier attempts, newest first. Memories of `guided` are not repeated.
     """
     prerequisites = [store.tasks.get(other) for other in task.needs]
     attempts = store.attempts
@@ -67,7 +68,7 @@ def gather_context(
         ),
         recent_outcomes=tuple(store.stats.recent_outcomes(config.models.window)),
     )
-    return _add_memory(store, known, config, hat) if with_memory else known
+    return _add_memory(store, known, config, hat, guided) if with_memory else known
 
 
 def recall_query(
@@ -123,7 +124,7 @@ def _with_learnings(store: Store, context: RecallContext, recalled: RecallResult
     """Add what previous loops taught about tasks like this one to what was recalled by words."""
     from ralph.memory.recall.learnings import recall_learnings
 
-    known = {one.memory.id for one in recalled.shown}
+    known = {*context.guided, *(one.memory.id for one in recalled.shown)}
     learnings = [one for one in recall_learnings(store, context, filter.kinds) if one.memory.id not in known]
     added = {one.memory.id for one in learnings}
     return RecallResult(
@@ -159,15 +160,15 @@ def _estimate(store: Store, task: Task, metrics: TaskMetrics | None) -> str:
     return estimate.text if estimate else ""
 
 
-def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) -> PromptContext:
+def _add_memory(store: Store, known: PromptContext, config: Config, hat: str, guided: frozenset[str]) -> PromptContext:
     task, attempts = known.task, store.attempts
     is_retry = known.attempt_number > 1
     reports = store.failures.latest(MAX_REPORTS, task=task.id) if is_retry else []
     interrupted = attempts.latest(3, task=task.id, outcome=AttemptOutcome.INTERRUPTED) if is_retry else []
-    context = recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat)
+    context = replace(recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat), guided=guided)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
     past = recall_past_work(store, context, config) if config.injects_episodes else []
-    rules = standing_rules(store, config)
+    rules = standing_rules(store, config, guided)
     return replace(
         known,
         journal=(

@@ -54,6 +54,8 @@ class RecallContext:
     """Fingerprint of the last failure."""
     shown: frozenset[str] = frozenset()
     """Ids of memories shown before."""
+    guided: frozenset[str] = frozenset()
+    """Ids of memories that the guide of the agent says."""
     at: str = ""
     """Timestamp treated as now; empty for the current time."""
 

@@ -30,6 +30,8 @@ RESTATED_SHARE = 0.5
 """Share of the words of a title that a statement of the same attempt needs to say the same."""
 SAME_KIND_FACTOR = 0.93
 """Score factor for each memory of the same kind already chosen."""
+SAID_BY_GUIDE = "the guide that the agent reads already says it"
+"""Reason why a memory is not shown."""
 
 
 @record
@@ -115,6 +117,8 @@ def select(
 def _exclusion_reason(hit: ScoredMemory, context: RecallContext, tags: Collection[str]) -> str:
     if hit.row["id"] in context.shown:
         return "was already shown"
+    if hit.row["id"] in context.guided:
+        return SAID_BY_GUIDE
     if context.session and session_key(hit.row) == context.session:
         return "comes from this session"
     if tags and not set(tags) & set(parse_string_list(hit.row["tags"])):

@@ -11,6 +11,8 @@ from ralph.memory.validation import days_ago
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ralph.core.config import Config
     from ralph.core.records import Memory, StandingRule
     from ralph.store import Store
@@ -22,8 +24,11 @@ MIN_CONFIDENCE = 0.55
 """Confidence of a memory from which on it stands; what was only extracted starts below."""
 
 
-def standing_rules(store: Store, config: Config) -> list[StandingRule]:
-    """Return all rules that hold, those that are pinned or confirmed most first; none if the settings want none."""
+def standing_rules(store: Store, config: Config, guided: Collection[str] = ()) -> list[StandingRule]:
+    """Return all rules that hold, those that are pinned or confirmed most first; none if the settings want none.
+
+    Those that memories of `guided` state are left out, because the guide of the agent says them.
+    """
     if not config.injects_memories or not config.memories.rules:
         return []
     memories = store.memories.with_rules(MAX_MEMORIES)
@@ -37,7 +42,7 @@ def standing_rules(store: Store, config: Config) -> list[StandingRule]:
         stated += (_of_passage(row, rule) for rule in decode_rules(row["rules"]))
         if len(stated) >= MAX_RULES:
             break
-    return current_rules(stated)
+    return [rule for rule in current_rules(stated) if rule.stated.id not in guided]
 
 
 def _stands(memory: Memory, config: Config) -> bool:
