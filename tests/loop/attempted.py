@@ -57,6 +57,8 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "learn.import": ("learn", "extract", "--state", f"{root}/folder/state.json"),
         "learn.promote": ("learn", "promote", "--validate"),
         "learn.compile": ("learn", "compile", "--yes"),
+        "learn.reflect": ("learn", "reflect"),
+        "learn.apply": ("learn", "proposals", "--apply"),
         "learn.clear": ("learn", "clear", "--yes"),
         "run.start": ("run", "--no-verify", "--", "true"),
         "run.start again": ("run", "--resume"),

@@ -17,7 +17,7 @@ from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 ERRORS_FILE = "problems.jsonl"
@@ -296,3 +296,21 @@ def _read_lines(path: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names):
             entries.append(entry)
     return entries
+
+
+def find_ralph_folder(directories: Sequence[str]) -> str:
+    """Return the nearest directory that contains a `.ralph` folder, or an empty string.
+
+    That folder is in every linked worktree if git tracks something in it; the main worktree has the project.
+    """
+    from ralph.workspace import FOLDER, main_worktree
+
+    for directory in directories:
+        if "\0" in directory:
+            continue
+        place, below = main_worktree(directory) or os.path.realpath(directory), ""
+        while place != below:
+            if os.path.isdir(f"{place}/{FOLDER}"):  # noqa: PTH112
+                return place
+            place, below = os.path.dirname(place), place  # noqa: PTH120
+    return ""

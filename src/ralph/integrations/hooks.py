@@ -458,31 +458,13 @@ def _record_error(event: HookEvent | None, name: str, problem: str, response: _R
     except ProjectNotFoundError:
         return
     except RalphError:
-        root = _find_ralph_folder(directories)  # Its configuration cannot be read.
+        root = hook_errors.find_ralph_folder(directories)  # Its configuration cannot be read.
     if not root:
         return
     statements = _unstored_statements(event, response) if event and not response.is_stored else []
     if event and statements and not hook_errors.queue_statements(root, event.agent, event.session, statements):
         problem = f"{problem} {STATEMENTS_LOST_MESSAGE}"
     hook_errors.record_hook_error(root, name, event.agent if event else "", problem)
-
-
-def _find_ralph_folder(directories: Sequence[str]) -> str:
-    """Return the nearest directory that contains a `.ralph` folder, or an empty string.
-
-    That folder is in every linked worktree if git tracks something in it; the main worktree has the project.
-    """
-    from ralph.workspace import FOLDER, main_worktree
-
-    for directory in directories:
-        if "\0" in directory:
-            continue
-        place, below = main_worktree(directory) or os.path.realpath(directory), ""
-        while place != below:
-            if os.path.isdir(f"{place}/{FOLDER}"):  # noqa: PTH112
-                return place
-            place, below = os.path.dirname(place), place  # noqa: PTH120
-    return ""
 
 
 def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_errors.Statement]:

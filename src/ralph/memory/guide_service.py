@@ -129,7 +129,7 @@ class GuideService:
         return current_staleness(self._store, self._root)
 
     def _confirmed(self, stale: dict[str, str]) -> list[Memory]:
-        from ralph.formats.sync.regressions import is_by_person
+        from ralph.store.superseded_rules import is_persons
 
         at, memories = now(), self._store.memories
         return [
@@ -137,7 +137,7 @@ class GuideService:
             for one in memories.all()
             if one.kind not in NO_MEMORIES
             and one.id not in stale
-            and (is_confirmed(one, at) or is_by_person(memories, one.id))
+            and (is_confirmed(one, at) or is_persons(memories, one))
         ]
 
     def _rules(self) -> list[Memory]:
