@@ -171,7 +171,7 @@ def test_the_same_sentence_in_other_words_is_counted_once() -> None:
         ("cat: x: No such file or directory", "missing-file"),
         ("FileNotFoundError: [Errno 2] no config", "missing-file"),
         ("java.lang.ClassNotFoundException: shop.Cart", "missing-module"),
-        ("getaddrinfo ENOTFOUND registry.npmjs.org", "network"),
+        ("getaddrinfo ENOTFOUND packages.example.com", "network"),
         ("java.lang.OutOfMemoryError: Java heap space", "out-of-memory"),
         ("error: the runtime output was empty", ""),
         ("error: syntax highlighting is off", ""),
