@@ -50,7 +50,8 @@ EPILOG = """\
 Learnings are extracted when a run ends, validated, and promoted to memories.
 With `review = true` under [memories] in .ralph.toml they wait for a review:
   ralph learn review
-What is confirmed can become part of a guide or a skill, which prompts no longer repeat:
+What is confirmed can become part of a guide or a skill, which prompts then
+no longer repeat:
   ralph learn compile --to AGENTS.md
 """
 
