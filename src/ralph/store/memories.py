@@ -23,7 +23,6 @@ from ralph.store.memory_queries import (
     with_old_fields,
 )
 from ralph.store.memory_writer import MemoryWriter
-from ralph.store.stated_again import has_new_origin, revived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +133,7 @@ class MemoryStore(MemoryWriter):
         """
         from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
+        from ralph.store.stated_again import has_new_origin, revived
         from ralph.store.superseded_rules import supersede_rules
 
         mark = fingerprint(memory)
@@ -166,6 +166,7 @@ class MemoryStore(MemoryWriter):
     def _add_paraphrase(self, memory: Memory, change: ChangeInfo) -> AddResult | None:
         """Reinforce or refine the memory that says the same in other words; return None if there is none."""
         from ralph.store.paraphrases import find_paraphrase, reinforce_paraphrase
+        from ralph.store.stated_again import has_new_origin
 
         found = find_paraphrase(self, memory)
         if found is None:
@@ -184,6 +185,7 @@ class MemoryStore(MemoryWriter):
         from ralph.memory.lifecycle.fingerprint import fingerprint
         from ralph.memory.lifecycle.merge_import import merge_imported
         from ralph.memory.lifecycle.staleness import reset_marks_on_edit
+        from ralph.store.stated_again import revived
 
         results: list[AddResult] = []
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
