@@ -277,6 +277,8 @@ class _PageEditor:
             page.visible.append("")
         self._inserted: dict[str, list[list[str]]] = {}
         self._edits: list[tuple[int, int, list[str], str]] = []
+        self._orphaned: list[int] = []
+        """First rows of removed entries whose notes stay."""
 
     def put(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> None:
         """Change an entry in place, or move its whole block to another section."""
@@ -314,6 +316,24 @@ class _PageEditor:
         first, last = span[0], self._entry_end(span)
         notes = [self._page.rows[row] for row in range(first + 1, last) if not is_entry_row(self._page.visible[row])]
         self._edits.append((first, last, notes, "remove"))
+        rest = self._page.visible[first + 1 : span[1]]
+        if any(row.strip() and not is_entry_row(row) for row in rest):
+            self._orphaned.append(first)
+
+    def _separate_notes(self) -> None:
+        """Rewrite entries in a form of their own that would take in the notes of a removed entry below them."""
+        edited = {edit[:2] for edit in self._edits}
+        removed = {edit[0] for edit in self._edits if edit[3] == "remove"}
+        ends = {span[1]: number for number, span in enumerate(self._page.spans)}
+        for first in self._orphaned:
+            number = ends.get(first)
+            while number is not None and self._page.spans[number][0] in removed:
+                number = ends.get(self._page.spans[number][0])
+            if number is None or not self._page.entries[number].is_verbatim or self._page.spans[number] in edited:
+                continue
+            edited.add(self._page.spans[number])
+            rows = self._with_line_ending(_block_rows(self._page.entries[number]))
+            self._edits.append((*self._page.spans[number], rows, "replace"))
 
     def insert(self, entry: MarkdownEntry) -> None:
         """Insert an entry at the top of its section, above those inserted before."""
@@ -325,6 +345,7 @@ class _PageEditor:
         kinds = sorted(
             filter(self._inserted.__contains__, SECTION_HEADINGS), key=lambda kind: kind not in self._page.sections
         )
+        self._separate_notes()
         edits = self._edits + [self._insertion_edit(kind) for kind in kinds]
         rows, result, done = self._page.rows, list[str](), 0
         for first, last, new, operation in sorted(edits, key=lambda edit: edit[:2]):
