@@ -56,7 +56,7 @@ def examine(args: argparse.Namespace) -> int:
 
 
 def _linked(root: Path, worktree: Path) -> list[Finding]:
-    """Say that a linked worktree uses the project of the main worktree."""
+    """Return a finding that a linked worktree uses the project of the main worktree."""
     return (
         [Finding(about="project", is_fine=True, says=f"that of the main worktree: {root}")] if root != worktree else []
     )

@@ -72,7 +72,7 @@ def _is_any(found: Forgotten) -> bool:
 
 
 def _print_copies(root: str) -> None:
-    """Say which copies of the database may still hold what was erased, and how to delete them."""
+    """Print which copies of the database may still hold what was erased, and how to delete them."""
     from pathlib import Path
     from shlex import join
 

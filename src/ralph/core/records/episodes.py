@@ -16,7 +16,7 @@ class EpisodeKind(StrEnum):
 
 
 class Speaker(StrEnum):
-    """Who spoke: a person, an agent, or a tool that failed."""
+    """Speaker of a turn: a person, an agent, or a tool that failed."""
 
     PERSON = "person"
     AGENT = "agent"

@@ -59,7 +59,7 @@ ONE_FACT = (Relation.SAME, Relation.REFINEMENT)
 
 
 @record
-class Statement:
+class PreparedText:
     """A text, prepared for comparison."""
 
     words: tuple[str, ...]
@@ -132,7 +132,7 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @lru_cache(4096)
-def prepare(text: str) -> Statement:
+def prepare(text: str) -> PreparedText:
     """Return a text prepared for comparison."""
     text = text[:MAX_COMPARED_LENGTH]
     words: list[str] = []
@@ -142,7 +142,7 @@ def prepare(text: str) -> Statement:
             words.append(word)
             weights[word] = max(weight, weights.get(word, 0.0))
     spelled = (_NUMBER_WORDS[word] for word in text.lower().split() if word in _NUMBER_WORDS)
-    return Statement(
+    return PreparedText(
         words=tuple(words),
         weights=weights,
         names=frozenset((*_names(text), *_SIGN.findall(text))),
@@ -208,11 +208,11 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     return Relation.REFINEMENT if _adds(one, other) else Relation.SAME
 
 
-def _share_a_name(one: Statement, other: Statement) -> bool:
+def _share_a_name(one: PreparedText, other: PreparedText) -> bool:
     return any(name in known or known in name for name in one.names for known in other.names)
 
 
-def common_words(one: Statement, other: Statement) -> float:
+def common_words(one: PreparedText, other: PreparedText) -> float:
     """Return the share of common words of two texts, by weight, relative to both."""
     weights = one.weights | other.weights
     shared = sum(weights[word] for word in one.weights.keys() & other.weights.keys())
@@ -220,13 +220,13 @@ def common_words(one: Statement, other: Statement) -> float:
     return 2 * shared / total if total else 0.0
 
 
-def _adds(new: Statement, known: Statement) -> bool:
+def _adds(new: PreparedText, known: PreparedText) -> bool:
     """Return whether a text has all words of another one, and more."""
     extra = new.weights.keys() - known.weights.keys()
     return known.weights.keys() <= new.weights.keys() and len(extra) >= MIN_EXTRA_WORDS
 
 
-def _conflict(one: Statement, other: Statement) -> bool:
+def _conflict(one: PreparedText, other: PreparedText) -> bool:
     """Return whether two texts cannot be the same fact, however similar they are."""
     if one.numbers and other.numbers and not (one.numbers <= other.numbers or other.numbers <= one.numbers):
         return True
@@ -241,18 +241,18 @@ def _conflict(one: Statement, other: Statement) -> bool:
     return words == others or not _goes_on(one, other)
 
 
-def _goes_on(one: Statement, other: Statement) -> bool:
+def _goes_on(one: PreparedText, other: PreparedText) -> bool:
     """Return whether one text is the start of the other, so that a negation is in what it adds."""
     shorter = min(len(one.words), len(other.words))
     return one.words[:shorter] == other.words[:shorter]
 
 
-def _is_swapped(one: Statement, other: Statement) -> bool:
+def _is_swapped(one: PreparedText, other: PreparedText) -> bool:
     """Return whether two texts of the same words and the same frame have them in another order."""
     return one.words[:1] == other.words[:1] and one.words != other.words
 
 
-def _replaced(one: Statement, other: Statement) -> int:
+def _replaced(one: PreparedText, other: PreparedText) -> int:
     """Return how many words one text has in the places of others, if the two are one sentence but for these; else 0.
 
     "The cache is in Redis" and "The cache is in memory" are; a paraphrase turns the sentence around, or adds to it.
@@ -267,7 +267,7 @@ def _replaced(one: Statement, other: Statement) -> int:
     return max(sum(map(len, gaps)), sum(map(len, other_gaps))) if len(common) >= MIN_FRAME else 0
 
 
-def _telling(statement: Statement) -> list[str]:
+def _telling(statement: PreparedText) -> list[str]:
     return [word for word in statement.words if statement.weights[word] > COMMON_WEIGHT]
 
 

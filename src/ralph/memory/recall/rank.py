@@ -237,7 +237,7 @@ class Ranking:
         self._compensate_without_files()
 
     def _compensate_without_files(self) -> None:
-        """Give candidates that name no files what the best matches earn by files, as far as their words match."""
+        """Credit candidates without files with what the best matches earn by files, as far as their words match."""
         best = sorted(self.hits.values(), key=lambda hit: -hit.amounts.get("words", 0.0))[:COVERAGE_HITS]
         earned = [sum(hit.components.get(name, 0.0) for name in FILE_COMPONENTS) for hit in best if hit.files]
         for hit in self.hits.values() if sum(earned) else ():
