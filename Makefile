@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning prove docs gitleaks lock clean fuzz
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove docs gitleaks lock clean fuzz dist release-check test-install
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -22,6 +22,7 @@ $(BIN)/python:
 
 $(VENV)/.run: requirements/run.txt pyproject.toml | $(BIN)/python
 	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet uninstall --yes ralph 2>/dev/null || true  # its name until 0.1.0
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
@@ -55,8 +56,12 @@ LOAD ?= 8
 test-loaded: $(VENV)/.dev ## Run the same tests beside LOAD=8 busy processes, with SIGHUP, SIGINT and SIGQUIT ignored
 	@$(BIN)/python -m tests.loaded $(LOAD) -m "not slow"
 
+# What fails beside other tests runs once more, alone. What passes then stays in the output as a failure to look into.
+TEST = $(BIN)/pytest --cache-clear $(1) || { [ $$? = 1 ] && echo "Once more, alone, what failed:" && \
+	$(BIN)/pytest -n 0 --last-failed --last-failed-no-failures none $(1); }
+
 test-all: $(VENV)/.dev $(VENV)/.faults ## Run every test on SQLite, slow ones included
-	@$(BIN)/pytest
+	@$(call TEST,)
 
 # What looks for inputs by the code that they reach. Where it has no wheel, or cannot be had, there are other inputs alone.
 $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
@@ -83,7 +88,7 @@ $(VENV)/.pgbouncer: | $(BIN)/python
 	@touch $@
 
 test-postgres: $(VENV)/.dev $(VENV)/.pgbouncer ## Run every test that touches the store on PostgreSQL, on a server of its own
-	@$(BIN)/pytest --store postgres
+	@$(call TEST,--store postgres)
 
 # Real agents to test with, whole or not at all. Without npm, or where it reaches no packages, their tests are skipped,
 # which say so; where it could install them and fails, only AGENTS=skip goes on without them.
@@ -105,7 +110,7 @@ $(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/pack
 	@rm -rf $(AGENTS_FOLDER).part
 
 test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its ACP adapter, Gemini CLI) against a scripted model
-	@$(BIN)/pytest -rs tests/real_agents
+	@$(call TEST,-rs tests/real_agents)
 
 test-api: $(VENV)/.dev ## Ask a real server what nobody thought of (schemathesis); CASES=10000 for long
 	@$(BIN)/python -m tests.web.fuzz $(if $(CASES),--cases $(CASES))
@@ -122,7 +127,7 @@ $(VENV)/.chromium: | $(BIN)/python
 	echo "No Chromium could be had: the tests in a browser are skipped. On Debian: apt install chromium, or say make test-browser TOOLS=install as root."
 
 test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
-	@$(BIN)/pytest -rs tests/browser
+	@$(call TEST,-rs tests/browser)
 
 check: lint types layers test-all test-postgres test-api test-browser test-agents ## All that must pass before a change lands
 
@@ -139,6 +144,12 @@ layers: $(VENV)/.dev ## Imports go down only (import-linter)
 
 bench: $(VENV)/.dev ## Measure speed, as ratios within one run
 	@$(BIN)/python -m bench
+
+bench-loop: $(VENV)/.dev ## CPU per iteration without the agent, after 2,000 iterations and among 200,000 files
+	@$(BIN)/python -m bench overhead
+
+bench-night: $(VENV)/.dev ## A night of 40 tasks with limits, outages, kills and a reboot, beside one without (5 minutes)
+	@$(BIN)/python -m bench.night
 
 $(PEERS)/.done: requirements/peers.txt pyproject.toml bench/recall/node/package-lock.json
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found: install it, or say make PYTHON=/path/to/python3." >&2; exit 1; }
@@ -183,6 +194,22 @@ bench-decisions: $(VENV)/.dev ## Whether decisions of the past reach the prompt;
 prove: $(VENV)/.dev ## Corrections that the loop needs with and without its past, and the lift; BENCH_DATA=folder
 	@$(BIN)/python -m bench.decisions.prove
 
+dist: $(VENV)/.run ## Build the sdist and the wheel reproducibly, in dist/
+	@$(BIN)/python -m tests.distribution.release build dist
+
+# Programs that people install with, apart from the environment that is tested.
+INSTALLERS := $(VENV)/installers
+$(INSTALLERS)/.done: | $(BIN)/python
+	@$(BIN)/python -m venv $(INSTALLERS)
+	@$(INSTALLERS)/bin/python -m pip --disable-pip-version-check --quiet install pipx uv
+	@touch $@
+
+test-install: $(VENV)/.dev $(INSTALLERS)/.done ## Install the wheel with pip, pipx and uv on every Python that is here
+	@RALPH_INSTALLERS=$(CURDIR)/$(INSTALLERS)/bin $(BIN)/pytest -rs tests/distribution/test_install.py
+
+release-check: test-install ## Say what a release still needs; compare two builds
+	@$(BIN)/python -m tests.distribution.release check
+
 docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py
 
@@ -192,7 +219,7 @@ gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gi
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra otel --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra fuzz --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet --constraint requirements/run.txt -o requirements/fuzz.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 

@@ -12,6 +12,7 @@ from bench import (
     hooks,
     loop,
     memory,
+    overhead,
     parallel,
     postgres,
     recall_speed,
@@ -37,8 +38,8 @@ MEASUREMENTS = {
     "transcripts": transcripts.run,
     "growth": growth.run,
 }
-BY_NAME_ONLY = {"simulate": simulate.run, "scale": scale.run}
-"""One takes minutes and measures no speed; the other needs tantivy."""
+BY_NAME_ONLY = {"simulate": simulate.run, "scale": scale.run, "overhead": overhead.run}
+"""One takes minutes and measures no speed, one needs tantivy, and one makes 200,000 files."""
 
 
 def main() -> int:
@@ -46,7 +47,10 @@ def main() -> int:
     known = {**MEASUREMENTS, **BY_NAME_ONLY}
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"default: all but simulate and scale; of: {', '.join(known)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"default: all but simulate, scale and overhead; of: {', '.join(known)}",
     )
     names = parser.parse_args().names
     if unknown := [name for name in names if name not in known]:

@@ -18,7 +18,7 @@ from ralph.core.agents import AGENTS
 from ralph.core.config_file import settings_table
 from ralph.core.memory_types import MEMORY_TYPES
 from ralph.core.permissions import OPERATIONS, Operation
-from ralph.core.settings import SECTIONS
+from ralph.core.settings import PERSONAL_SECTIONS, SECTIONS
 from ralph.core.skill import SKILL_FILE, SKILL_NAME
 from ralph.formats.registry import format_table
 from ralph.integrations.mcp.tools import TOOLS
@@ -166,12 +166,24 @@ In a file, settings that decide what runs or where data is stored count only in 
 """
 
 
+PERSONAL_CONFIGURATION = """\
+## Your own settings
+
+These count in all your projects. They are read from `~/.config/ralph/config.toml` (or `$XDG_CONFIG_HOME`) and from
+variables; in a file of a project they do not count, because they hold secrets and say where to send things.
+"""
+
+
 def configuration_reference() -> str:
     """Return the reference of all settings as markdown."""
     parts = [CONFIGURATION]
     for section in SECTIONS.values():
         comment = f"{section.comment[0].upper()}{section.comment[1:]}.\n\n" if section.comment else ""
         parts.append(f"## [{section.name}]\n\n{comment}{settings_table(section)}\n")
+    parts.append(PERSONAL_CONFIGURATION)
+    for section in PERSONAL_SECTIONS.values():
+        comment = f"{section.comment[0].upper()}{section.comment[1:]}.\n\n"
+        parts.append(f"### [{section.name}]\n\n{comment}{settings_table(section)}\n")
     return "\n".join(parts)
 
 

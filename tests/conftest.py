@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
     state = tempfile.TemporaryDirectory(prefix="ralph-state-")
-    os.environ["XDG_STATE_HOME"] = state.name
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = state.name
     config.add_cleanup(state.cleanup)
 
 

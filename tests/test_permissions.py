@@ -21,8 +21,11 @@ from ralph.integrations import setup
 from ralph.integrations.mcp.tools import TOOLS
 from ralph.loop.features import FeatureService
 from ralph.loop.journal import JournalService
+from ralph.loop.notify import sending
+from ralph.loop.outside import OutsideWorkService
 from ralph.loop.overview import OverviewService
 from ralph.loop.prompts import PromptService
+from ralph.loop.questions import QuestionService
 from ralph.loop.runs import RunService
 from ralph.loop.stats import Stats
 from ralph.loop.tasks import TaskService
@@ -45,13 +48,13 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    *(EpisodeService, RuleService, GuideService),
-    *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup),
+    *(EpisodeService, RuleService, GuideService, QuestionService, OutsideWorkService),
+    *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup, sending),
 )
 READS = {
-    "Project": "close open overview synced",
+    "Project": "attention close open overview synced",
     "TaskService": "count_ready counts get graph list read_log tree",
-    "FeatureService": "counts list show",
+    "FeatureService": "counts list read_parts show",
     "MemoryService": "confidence_over_time facets get guided history list most_trusted prime recall recall_within"
     " search show stats",
     "MemoryMaintenance": "verify",
@@ -62,11 +65,11 @@ READS = {
     "LearningService": "counts list proposals",
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
-    "RunService": "events get last_event list memories missed_until takes_model",
+    "RunService": "choices events get last_event list memories missed_until report takes_model",
     "PromptService": "explain explain_all explain_episodes preview ranking",
-    "EpisodeService": "available counts get search shown_to transcript",
-    "JournalService": "attempts failure_counts failure_groups failures failures_of get list search",
-    "Stats": "decisions estimate estimates failures lift memory models of runs",
+    "EpisodeService": "available counts get search shown_to timeline transcript",
+    "JournalService": "attempts diff failure_counts failure_groups failures failures_of get list search task_diff",
+    "Stats": "decisions estimate estimates failures lift memory memory_growth models of runs",
     "ProjectService": "close list open show",
     "WebServer": "run stop",
     "ralph.maintenance": "check_project copy_folders count_backups find_project is_on_server list_backups"
@@ -84,6 +87,7 @@ FOR_ALL = {
     "MemoryFiles": "check held sync",
     "EpisodeService": "trim",
     "ImportExport": "save",
+    "ralph.loop.notify.sending": "send_notification",
 }
 """What hooks report of a session, files kept in step, and an export written where its reader wants it."""
 BELOW = {
@@ -107,11 +111,14 @@ COMMAND_OPERATIONS = {
     "task fail": "task.fail",
     "task block": "task.block",
     "task reset": "task.reset",
+    "notify test": "notify.test",
     "task approve": "task.approve",
+    "task answer": "task.answer",
     "task delete": "task.delete",
     "task log": "task.log",
     "task import": "task.import",
     "feature add": "feature.add",
+    "feature update": "feature.update",
     "feature delete": "feature.delete",
     "import": "episodes.import memory.import",
     "forget": "episodes.forget",
@@ -139,6 +146,7 @@ COMMAND_OPERATIONS = {
     "learn review": "learn.accept learn.reject learn.edit",
     "learn promote": "learn.promote",
     "learn reflect": "learn.reflect",
+    "plan": "feature.plan",
     "learn proposals": "learn.apply",
     "learn compile": "learn.compile",
     "learn clear": "learn.clear",
@@ -154,8 +162,8 @@ COMMAND_OPERATIONS = {
 }
 """Operations of the commands that change something."""
 READING_COMMANDS = {
-    *("status", "watch", "prompt", "stats", "hook", "demo", "completion"),
-    *("task list", "task show", "task tree", "feature list", "feature show"),
+    *("status", "watch", "report", "prompt", "stats", "hook", "demo", "completion"),
+    *("task list", "task show", "task diff", "task tree", "feature list", "feature show"),
     *("memory search", "memory list", "memory show", "memory prime", "memory why", "memory history", "memory verify"),
     *(
         "memory stats",

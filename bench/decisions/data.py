@@ -57,6 +57,8 @@ class Policy(NamedTuple):
     """Words that only who knows it would say; empty if there are none."""
     superseded: list[str]
     """Last words of the chats in which something else was decided before."""
+    current: str = ""
+    """All that was said where it was decided; what it repeats of an earlier decision still holds."""
 
 
 class Rule(NamedTuple):
@@ -89,8 +91,8 @@ def read_decisions(folder: Path) -> list[Scene]:
     """Return a scene for each source of decisions."""
     chats = _read(folder / "chats.jsonl.gz", lambda row: (row["of"], _chat(row)))
     changes = _read(folder / "commits.jsonl.gz", lambda row: (row["of"], _change(row)))
-    last_words = {chat.id: chat.turns[-1].text for _, chat in chats}
-    tasks = _read(folder / "tasks.jsonl.gz", lambda row: _decision(row, last_words))
+    said = {chat.id: [turn.text for turn in chat.turns] for _, chat in chats}
+    tasks = _read(folder / "tasks.jsonl.gz", lambda row: _decision(row, said))
     scenes = []
     for source in dict.fromkeys(task.source for task in tasks):
         here = (EVERYWHERE, source)
@@ -126,9 +128,11 @@ def _change(row: dict[str, Any]) -> Change:
     return Change(row["id"], row["at"], row["subject"], row["body"], row["files"])
 
 
-def _decision(row: dict[str, Any], last_words: dict[str, str]) -> Question:
-    superseded = [last_words[id] for id in row.get("superseded", ())]
-    return Question(row["id"], row["report"], row["source"], Policy(row["policy"], row["marker"] or "", superseded))
+def _decision(row: dict[str, Any], said: dict[str, list[str]]) -> Question:
+    superseded = [said[id][-1] for id in row.get("superseded", ())]
+    current = "\n".join(text for id in row.get("gold", ()) for text in said.get(id, ()))
+    policy = Policy(row["policy"], row["marker"] or "", superseded, current)
+    return Question(row["id"], row["report"], row["source"], policy)
 
 
 def _pairs(chat: Chat) -> list[str]:

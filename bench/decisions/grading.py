@@ -50,7 +50,7 @@ def grade_policy(policy: Policy, text: str) -> Grades:
     words = telling_words(policy.text)
     coverage = len(words & telling_words(text)) / len(words)
     is_found = policy.marker.lower() in text.lower() if policy.marker else coverage >= ENOUGH
-    is_stale = any(_tells_as_present(old, text) for old in policy.superseded)
+    is_stale = any(_tells_as_present(old, policy.current, text) for old in policy.superseded)
     return {"found": float(is_found), "coverage": coverage, "stale": float(is_stale) if policy.superseded else None}
 
 
@@ -94,7 +94,8 @@ def _passages_that_say(rule: str, text: str) -> Iterator[str]:
             yield part
 
 
-def _tells_as_present(old: str, text: str) -> bool:
+def _tells_as_present(old: str, current: str, text: str) -> bool:
     quotes = [old[start : start + QUOTE] for start in range(0, max(1, len(old) - QUOTE), QUOTE_STEP)]
+    quotes = [quote for quote in quotes if quote not in current]
     parts = _windows(text, AROUND, AROUND_STEP)
     return any(not PAST.search(part) for part in parts if any(quote in part for quote in quotes))

@@ -13,14 +13,22 @@ from typing import Any
 from rich.table import Table
 
 from bench.learning.fit import load
-from bench.learning.transcripts import measure
+from bench.learning.play import Remembered, measure
 from bench.recall import table as recall_table
 from ralph.core.records import Memory
 from ralph.memory.capture.worth_keeping import PLACE_TYPES, assess
-from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
+from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, relate
 from ralph.memory.recall.similarity import PairSimilarity
 
 PAIRS = Path(__file__).with_name("pairs.jsonl")
+CHANGES = Path(__file__).with_name("changes.jsonl")
+RELATIONS = {
+    "change": (Relation.CHANGE,),
+    "exception": (Relation.DIFFERENT,),
+    "different": (Relation.DIFFERENT,),
+    "same": ONE_FACT,
+}
+"""What short statements may be judged as, by how they are labeled: an exception is a memory of its own."""
 HALVES = ("tune", "test")
 
 
@@ -59,12 +67,20 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--list", action="store_true", help="print what was missed and what was noise, tuning half only"
     )
+    parser.add_argument("--no-runs", action="store_true", help="leave out the runs, which take a minute")
     asked = parser.parse_args(words)
     out = recall_table.console()
     out.print(_sentences())
     out.print(_pairs())
-    out.print(_transcripts())
+    out.print(_changes())
+    runs = [] if asked.no_runs else list(measure())
+    if runs:
+        out.print(_runs(runs))
     if asked.list:
+        for run in runs:
+            for what in ("noise", "duplicates", "missed", "staged"):
+                for text in getattr(run, what):
+                    out.print(f"{run.name}, {what}: {' '.join(text.split())}")
         for row in load("tune"):
             found = assess(row["text"], row["place"])
             if found.is_kept != bool(row["type"]):
@@ -116,10 +132,34 @@ def compared(half: str, *, by_meaning: bool) -> Score:
     return score
 
 
-def _transcripts() -> Table:
-    table = _table("Whole texts", "project", "remembered", "good", "noise", "duplicates", "worth keeping", "found")
-    for one in measure():
-        table.add_row(one.name, *map(str, (one.total, one.good, one.noise, one.duplicates, one.expected, one.found)))
+def _changes() -> Table:
+    table = _table("Short statements of the same words", "half", "labeled as", "pairs", "right")
+    for half in HALVES:
+        for label in RELATIONS:
+            right, total = told_apart(half, label)
+            table.add_row(half, label, str(total), f"{right / total:.2f}")
+    return table
+
+
+def told_apart(half: str, label: str) -> tuple[int, int]:
+    """Return how many pairs of a label are judged right, and how many there are."""
+    rows = [json.loads(line) for line in CHANGES.read_text(encoding="utf-8").splitlines()]
+    chosen = [row for row in rows if (row["half"], row["relation"]) == (half, label)]
+    return sum(relate(row["other"], row["one"]) in RELATIONS[label] for row in chosen), len(chosen)
+
+
+def _runs(runs: list[Remembered]) -> Table:
+    columns = ("run", "remembered", "good", "noise", "duplicates", "worth keeping", "found", "staged")
+    table = _table("Memories after whole runs", *columns)
+    counts = [
+        (one.total, one.good, len(one.noise), len(one.duplicates), one.expected, one.found, len(one.staged))
+        for one in runs
+    ]
+    for run, figures in zip(runs, counts, strict=True):
+        table.add_row(run.name, *map(str, figures))
+    total, good, noise, duplicates, expected, found, staged = map(sum, zip(*counts, strict=True))
+    shares = (f"{count} ({count / max(1, total):.0%})" for count in (good, noise, duplicates))
+    table.add_row("all", str(total), *shares, str(expected), f"{found} ({found / max(1, expected):.0%})", str(staged))
     return table
 
 

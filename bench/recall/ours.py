@@ -71,7 +71,7 @@ class RalphWithMeaning(Ralph):
         from ralph.memory.recall.vector_search import cached_encoder
 
         if cached_encoder() is None:
-            raise ImportError("ralph[semantic] is not installed")
+            raise ImportError("ralph-memory[semantic] is not installed")
         super().__init__(by_meaning=True)
 
     def add(self, memories: list[Memory]) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ralph.store.database import Database
     from ralph.store.maintenance.backup import Backup
     from ralph.store.maintenance.check import HealthReport
-    from ralph.store.maintenance.copy import CopyResult, ProgressCallback
+    from ralph.store.maintenance.copy import CopyResult
     from ralph.store.maintenance.restore import RestoreResult
 
 
@@ -216,9 +216,7 @@ def show_store(root: Path) -> StoreInfo:
         )
 
 
-def copy_store(
-    source: str, target: str, project: str = "", name: str = "", report_progress: ProgressCallback = lambda *_: None
-) -> list[CopyResult]:
+def copy_store(source: str, target: str, project: str = "", name: str = "") -> list[CopyResult]:
     """Copy one project or all of them from one database to another; either may be given as a project directory."""
     from ralph.store.maintenance.copy import copy_project
 
@@ -235,7 +233,7 @@ def copy_store(
                 raise UsageError(
                     f"{reading.display_url} has {len(chosen)} projects. Choose the one to copy with --project."
                 )
-            return [copy_project(reading, entry.id, writing, target_name, report_progress) for entry in chosen]
+            return [copy_project(reading, entry.id, writing, target_name) for entry in chosen]
 
 
 def _actor_for(place: StoreLocation) -> Actor:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
+    from ralph.loop.attention import Attention
     from ralph.loop.features import FeatureService
     from ralph.loop.journal import JournalService
+    from ralph.loop.outside import OutsideWorkService
     from ralph.loop.overview import Overview, OverviewService
     from ralph.loop.prompts import PromptService
+    from ralph.loop.questions import QuestionService
     from ralph.loop.runs import RunService
     from ralph.loop.stats import Stats
     from ralph.loop.tasks import TaskService
@@ -179,6 +182,20 @@ class Project:
         return TaskService(self.store, self.config, self.actor)
 
     @cached_property
+    def outside_work(self) -> OutsideWorkService:
+        """Tasks that agents outside the loop claim and finish."""
+        from ralph.loop.outside import OutsideWorkService
+
+        return OutsideWorkService(self.store, self.config, self.worktree, self.actor, self.memory)
+
+    @cached_property
+    def questions(self) -> QuestionService:
+        """Questions of agents to a person, and the answers."""
+        from ralph.loop.questions import QuestionService
+
+        return QuestionService(self.store, self.actor)
+
+    @cached_property
     def features(self) -> FeatureService:
         """Features: groups of tasks with a spec and a plan."""
         from ralph.loop.features import FeatureService
@@ -197,14 +214,14 @@ class Project:
         """Previews of prompts, and why a memory is or is not in them."""
         from ralph.loop.prompts import PromptService
 
-        return PromptService(self.store, self.config, self.memory, self.runs.takes_model)
+        return PromptService(self.store, self.config, self.memory, self.runs.takes_model, self.root)
 
     @cached_property
     def journal(self) -> JournalService:
         """Attempts, failures and sessions."""
         from ralph.loop.journal import JournalService
 
-        return JournalService(self.store, self.sessions)
+        return JournalService(self.store, self.sessions, self.directory)
 
     @cached_property
     def stats(self) -> Stats:
@@ -223,6 +240,12 @@ class Project:
         """Return where the project stands, with up to `most` tasks in each list."""
         files: MemoryFiles | None = self.__dict__.get("files")  # without them, nothing is synced
         return self._overview(most, problems=tuple(files.problems) if files else self._recorded_file_problems())
+
+    def attention(self, most: int) -> Attention:
+        """Return what needs a person, with up to `most` items of each sort."""
+        from ralph.loop.attention import find_attention
+
+        return find_attention(self.store, self.memory.rules, self.learnings, most)
 
     def _recorded_file_problems(self) -> tuple[str, ...]:
         """Return what the last sync found wrong with the memory files, or that they have changed since."""

@@ -348,6 +348,19 @@ def test_limits_exit_codes_and_output_are_as_ever(confined: Confined) -> None:
     assert not [process for process in psutil.process_iter() if "613" in _arguments(process)]
 
 
+def test_an_agent_behind_an_absolute_link_in_the_home_directory_starts(confined: Confined) -> None:
+    program = confined.home / ".local/share/agent/versions/2/agent"
+    confined.write(program, "#!/bin/sh\necho Hello.\n")
+    program.chmod(0o755)
+    link = confined.home / ".local/bin/agent"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(program)
+
+    ended = confined.run("", program=link, path=str(link.parent))
+
+    assert (ended.text, ended.ending) == ("Hello.\n", SessionEnding.FINISHED)
+
+
 def test_an_agent_that_talks_over_acp_is_confined(tmp_path: Path) -> None:
     pytest.importorskip("acp")
     from tests.agents import test_acp

@@ -111,6 +111,15 @@ def test_what_was_superseded_is_stale_unless_it_is_said_to_be_past() -> None:
     assert grade(about(policy), "Exactly 7.")["stale"] == 0.0
 
 
+def test_what_the_new_decision_repeats_of_the_old_one_is_not_stale() -> None:
+    kept = "tags are merged in the order of their sources, whatever their case"
+    dropped = "and an entry with a dash removes the tag from all of them"
+    policy = Policy("union in order", "union", [f"{kept}, {dropped}"], f"{kept}, but only lower ones lose a tag")
+
+    assert grade(about(policy), f"A union: {kept}, but only lower ones lose a tag")["stale"] == 0.0
+    assert grade(about(policy), f"A union: {kept}, {dropped}")["stale"] == 1.0
+
+
 def test_rules_count_if_their_names_and_words_stand_together() -> None:
     rules = [
         Rule("always end variable names with '_m'", ["always end variable names with '_n'"]),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
-from bench.learning.__main__ import PAIRS, Score, compared, judged
+from bench.learning.__main__ import PAIRS, RELATIONS, Score, compared, judged, told_apart
 from bench.learning.fit import SENTENCES, load
-from bench.learning.transcripts import measure
+from bench.learning.play import Played, grade, stories
 
 from ralph.core.memory_types import MEMORY_TYPES
 from ralph.memory.capture.worth_keeping import PLACE_TYPES
@@ -50,11 +52,22 @@ def _f1(*, by_meaning: bool) -> float:
     return score.f1
 
 
-def test_whole_texts_leave_good_memories_once() -> None:
-    figures = list(measure())
+@pytest.mark.parametrize("label", RELATIONS)
+def test_another_value_an_exception_and_another_subject_are_told_apart(label: str) -> None:
+    right, total = told_apart("test", label)
 
-    remembered = sum(one.total for one in figures)
-    assert sum(one.good for one in figures) >= 0.9 * remembered
-    assert sum(one.noise for one in figures) <= 0.05 * remembered
-    assert sum(one.duplicates for one in figures) <= 0.05 * remembered
-    assert sum(one.found for one in figures) >= 0.7 * sum(one.expected for one in figures)
+    assert right >= 0.8 * total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", stories(), ids=lambda path: path.stem)
+def test_whole_runs_leave_good_memories_once(path: Path, tmp_path: Path) -> None:
+    story = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert len(story["task"]) >= 6
+
+    found = grade(story, Played(path, tmp_path))
+
+    assert found.good >= 0.9 * found.total
+    assert len(found.noise) <= 0.05 * found.total
+    assert len(found.duplicates) <= 0.05 * found.total
+    assert found.found >= 0.7 * found.expected

@@ -14,16 +14,21 @@ SECONDS = 20.0
 
 
 def at_terminal(
-    directory: Path, *words: str, typed: Sequence[tuple[str, str]] = (), environment: dict[str, str] | None = None
+    directory: Path,
+    *words: str,
+    typed: Sequence[tuple[str, str]] = (),
+    environment: dict[str, str] | None = None,
+    program: Sequence[str] = (),
 ) -> tuple[int, str]:
-    """Run one command in a terminal; return its exit code and all that was shown.
+    """Run one command, or another program, in a terminal; return its exit code and all that was shown.
 
     Each of `typed` is what to wait for and what to type then.
     """
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(environment or {})
-        os.execv(sys.executable, [sys.executable, "-m", "ralph", "-C", str(directory), *words])
+        command = list(program) or [sys.executable, "-m", "ralph", "-C", str(directory), *words]
+        os.execv(command[0], command)
     seen = b""
     for awaited, keys in typed:
         start = len(seen)

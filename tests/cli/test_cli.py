@@ -283,7 +283,7 @@ def test_tasks_are_added_listed_shown_and_updated(here: Path, ralph: Ralph) -> N
         (second, "pending", [first]),
     ]
     assert "Second, better" in shown.out
-    assert f"Needs: {first} First (pending)" in shown.out
+    assert f"Needs: {first} First (ready)" in shown.out
     assert ralph("task", "list", "--ready").out.count("t-") == 1
     assert "Do this." in ralph("task", "show", first).out
 
@@ -498,7 +498,7 @@ def test_the_whole_path_from_a_task_to_the_journal(here: Path, ralph: Ralph) -> 
     assert "SECTION" not in ralph("prompt", later, "--raw").out
     assert "Say hello." not in ralph("prompt", later, "--no-memory").out
     status = ralph("status")
-    assert "1 done, 1 pending" in status.out
+    assert "1 ready, 1 done" in status.out
     assert "Memories  1" in status.out
 
 

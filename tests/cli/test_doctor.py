@@ -10,6 +10,7 @@ import pytest
 from ralph.core.records import Memory, MemoryState, now
 from ralph.integrations.doctor import diagnose
 from ralph.project import Project
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import ChangeInfo
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project
@@ -244,7 +245,7 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in diagnose(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "schema 13, project" in found["postgres"].says
+    assert f"schema {SCHEMA_VERSION}, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
     assert found["database"].says == "intact; 0 active memories, 0 attempts"
 

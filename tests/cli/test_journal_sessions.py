@@ -63,7 +63,7 @@ def test_a_session_is_found_by_what_was_asked_and_said(here: Path, ralph: Ralph)
     assert "session/aaaa" in ralph("journal", "search", "parser", "tabs").out
     assert "session/bbbb" not in ralph("journal", "search", "parser", "tabs").out
     assert "session/bbbb" in ralph("journal", "search", "cents").out
-    assert ralph("journal", "search", "weather").out == "No entry matches.\n"
+    assert "No entry matches" in ralph("journal", "search", "weather").out
 
 
 def test_programs_get_sessions_as_json(here: Path, ralph: Ralph) -> None:

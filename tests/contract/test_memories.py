@@ -56,11 +56,18 @@ def test_what_one_attempt_says_twice_counts_once(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("Use tabs here.", "Do not use tabs here."), ("The port is 5432.", "The port is 5433."), ("A then B", "B then A")],
+    [("Use tabs here.", "Do not use tabs here."), ("The port is 5432.", "The port is 5433.")],
 )
-def test_what_means_something_else_is_another_memory(store: Store, one: str, other: str) -> None:
-    remember(store, a_fact(one))
-    remember(store, a_fact(other))
+def test_another_value_or_the_opposite_takes_the_place_of_what_was_known(store: Store, one: str, other: str) -> None:
+    first, second = (remember(store, a_fact(text)) for text in (one, other))
+
+    assert [memory.id for memory in store.memories.all()] == [second.id]
+    assert store.memories.get(first.id).superseded_by == second.id
+
+
+def test_what_means_something_else_is_another_memory(store: Store) -> None:
+    remember(store, a_fact("A then B"))
+    remember(store, a_fact("B then A"))
 
     assert len(store.memories.all()) == 2
 

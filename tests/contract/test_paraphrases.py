@@ -56,13 +56,13 @@ def test_what_a_person_adds_is_always_an_entry_of_its_own(store: Store) -> None:
     assert (added.what, added.memory.content) == ("added", SAME)
 
 
-def test_another_value_is_another_memory(store: Store) -> None:
-    store.memories.add(said("Request bodies are limited to 64 KB by the gateway."), BY_RALPH)
+def test_another_value_is_another_memory_in_its_place(store: Store) -> None:
+    first = store.memories.add(said("Request bodies are limited to 64 KB by the gateway."), BY_RALPH)
 
     other = store.memories.add(said("Request bodies are limited to 256 KB by the gateway."), BY_RALPH)
 
     assert other.what == "added"
-    assert len(store.memories.all()) == 2
+    assert store.memories.get(first.memory.id).superseded_by == other.memory.id
 
 
 def test_a_warning_is_not_merged_with_a_recommendation(store: Store) -> None:

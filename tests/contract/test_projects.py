@@ -119,6 +119,12 @@ def memory_texts(memories: Any) -> list[str]:
     return [one.content for one in memories if isinstance(one, Memory)]
 
 
+def linked(store: Store) -> list[tuple[int, int]]:
+    """Give the links from and to the first memory."""
+    index = store.memories.index
+    return index.linked_pairs(index.rows("id = :id", id="mem-1-0001"))
+
+
 def everything_read(store: Store) -> dict[str, object]:
     """Give what every way to read gives, as text."""
     tasks, attempts, memories = store.tasks, store.attempts, store.memories
@@ -170,7 +176,7 @@ def everything_read(store: Store) -> dict[str, object]:
         "words": ([row["body"] for row in found.rows], found.word_counts, found.total),
         "ranked": [one.row["body"] for one in rank_memories(store, context)],
         "links": (memories.index.links("mem-1-0001"), memories.index.by_title("Lexer")),
-        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in memories.index.linked_pairs(["mem-1-0001"])],
+        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in linked(store)],
         "files": [seqs.index(seq) for seq in memories.index.seqs_naming_files(["src/parser.py"], 50)],
         "next": [
             row["body"]
@@ -255,11 +261,11 @@ def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store])
 
 def test_what_the_other_project_has_more_of_does_not_count(both: tuple[Store, Store]) -> None:
     left, right = both
-    before = left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")
+    before = linked(left), left.failures.tasks_with("same")
     right.memories.update("mem-1-0002", "edited", BY_TEST, content="See [[Parser]].")
     right.scope.execute("UPDATE failures SET task_id = 't-000001' WHERE project_id = :project_id")
 
-    assert (left.memories.index.linked_pairs(["mem-1-0001"]), left.failures.tasks_with("same")) == before
+    assert (linked(left), left.failures.tasks_with("same")) == before
     assert left.memories.index.links("mem-1-0001")[1] == []
 
 

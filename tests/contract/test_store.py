@@ -406,6 +406,23 @@ def test_a_reset_gives_all_retries_back_but_remembers_the_failures(store: Store)
     assert (metrics.consecutive_failures, metrics.failures_since_reset) == (2, 0)
 
 
+def test_when_a_task_is_stuck_follows_the_settings_and_a_reset(store: Store) -> None:
+    def is_stuck() -> int:
+        return int(store.database.query("SELECT stuck_flag FROM strategy_metrics")[0]["stuck_flag"])
+
+    id = add(store, "A")
+    run = store.runs.start("test")
+    for _ in range(2):
+        finish(store, *begin(store, run.id), AttemptOutcome.FAILED)
+    assert is_stuck() == 0
+
+    store.projects.set_stuck_after(store.project_id, 2)
+    assert is_stuck() == 1
+
+    store.tasks.set_status(id, TaskStatus.PENDING, tuple(TaskStatus))
+    assert is_stuck() == 0
+
+
 def test_the_attempt_of_a_vanished_worker_is_closed_when_its_task_is_taken_over(store: Store) -> None:
     add(store, "A")
     run = store.runs.start("test")

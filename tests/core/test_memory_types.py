@@ -11,7 +11,7 @@ from ralph.formats.memories_document import SECTION_HEADINGS
 from ralph.formats.memories_md import MEMORIES_TEMPLATE
 from ralph.formats.sigils import parse_sigils
 from ralph.integrations.mcp.tools import TOOLS
-from ralph.loop.prompt import MEMORY_INSTRUCTIONS
+from ralph.loop.instructions import MEMORY_INSTRUCTIONS
 from ralph.memory.lifecycle.learnings import LEARNING_SECTIONS
 from ralph.memory.recall.render import kind_heading
 from ralph.memory.sessions import SAVE_INSTRUCTIONS

@@ -25,6 +25,7 @@ from ralph.core.records import (
     HeldChange,
     MemoryEvent,
     MemoryState,
+    Question,
     Run,
     SubtaskSigil,
     Task,
@@ -155,6 +156,7 @@ def fill(store: Store, word: str, mark: str) -> Facts:
             task_id=task.id, run_id=run, iteration=1, digest=word, reason=f"{word} parser", diff=word, created_at=now()
         )
     )
+    store.questions.add(Question(task_id=task.id, text=f"{word} parser?", asked_at=now()))
     store.episodes.add([an_episode(f"{word} parser of the other project", source=f"talk-{mark}")])
     store.episodes.cursors.save("git", 1, word)
     store.sessions.save(

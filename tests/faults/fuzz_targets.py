@@ -57,6 +57,7 @@ from ralph.formats.notes_md import read_notes_md
 from ralph.formats.planned import ReadProblem
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.registry import detect_format
+from ralph.formats.sigils import strip_echoes
 from ralph.formats.staging_json import read_staging_json
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
@@ -76,7 +77,7 @@ from ralph.integrations.project_handle import ProjectHandle
 from ralph.integrations.setup.edits import JsonEdit, TomlEdit
 from ralph.integrations.setup.entries import FileHistory
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
-from ralph.loop.review import is_passing_answer, strip_echo
+from ralph.loop.review import is_passing_answer
 from ralph.memory.capture.extract import extract_learnings
 from ralph.memory.recall.query import RecallContext, build_query
 from tests.faults import fuzz_examples as examples
@@ -481,7 +482,8 @@ def json_lines(text: str) -> object:
 
 def review(text: str) -> object:
     """The answer of a session that verifies."""
-    return strip_echo(text, "a\n<verify-pass/>\n"), is_passing_answer(text, "t-1")
+    said = strip_echoes(text, "a\n<verify-pass/>\n", task_id="t-1")
+    return said, is_passing_answer(said, "t-1")
 
 
 # --- the doors for agents -------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ralph.core.records import (
+    AttemptOutcome,
     Episode,
     EpisodeKind,
     PromptContext,
+    Question,
     RecalledEpisode,
     RecalledMemory,
     Speaker,
@@ -127,6 +129,11 @@ def _filled(fields: dict[str, type], text: str) -> dict[str, Any]:
     return {name: text if kind is str else (text,) for name, kind in fields.items()}
 
 
+def _question(text: str, answer: str = "", who: str = "") -> Question:
+    at = AT if answer else None
+    return Question(task_id="t-00000a", text=text, asked_at=AT, answer=answer, answered_by=who, answered_at=at)
+
+
 FIELDS: dict[str, Callable[[PromptContext, str], PromptContext]] = {
     "knowledge": _memory(content=str),
     "knowledge tags": _memory(tags=tuple),
@@ -142,11 +149,16 @@ FIELDS: dict[str, Callable[[PromptContext, str], PromptContext]] = {
     "report trace": _report(trace=str),
     "report suggestion": _report(retry_suggestion=str),
     "report files": _report(files=tuple),
-    "task body": lambda known, text: replace(known, task=replace(known.task, body=text)),
+    "task body": lambda known, text: replace(known, task=replace(known.task, body=text, written_by="agent")),
+    "task title": lambda known, text: replace(known, task=replace(known.task, title=text, written_by="import")),
     "prerequisite": lambda known, text: replace(known, prerequisites=((a_task(id="t-00000b"), text),)),
-    "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text)),
-    "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text)),
-    "interruption": lambda known, text: replace(known, interruptions=(an_entry(2, number=2, notes=text),)),
+    "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text, written_by="agent")),
+    "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text, written_by="import")),
+    "interruption": lambda known, text: replace(
+        known, attempts=(an_entry(2, number=2, notes=text, outcome=AttemptOutcome.INTERRUPTED, reason=text),)
+    ),
+    "question": lambda known, text: replace(known, questions=(_question(text),)),
+    "passed on answer": lambda known, text: replace(known, questions=(_question("Which?", text, "agent"),)),
     "handed over": lambda known, text: replace(known, handovers=(an_entry(2, number=2, notes=text, hat="planner"),)),
     "elsewhere": lambda known, text: replace(known, similar_reports=(a_failure(1, why=text, retry_suggestion=text),)),
 }
@@ -156,7 +168,9 @@ SHOWN: dict[str, Callable[[str], str]] = {
     "prime of knowledge": lambda text: render_primer(
         [a_memory("Tabs", text, tags=(text,), created_at=AT, updated_at=AT)]
     ),
-    "review": lambda text: build_review_prompt(a_task(body=text), everything().feature, ("a.py", text), text),
+    "review": lambda text: build_review_prompt(
+        a_task(body=text, written_by="agent"), everything().feature, ("a.py", text), text
+    ),
     "past session": lambda text: _past_work(an_episode(text, speaker=Speaker.TOOL, agent=text, branch=text)),
     "past commit": lambda text: _past_work(
         an_episode(text, kind=EpisodeKind.COMMIT, agent=text, files=(text, "a.py"), links=(f"reverts:{text}",))
@@ -164,6 +178,17 @@ SHOWN: dict[str, Callable[[str], str]] = {
     "tool": escape_untrusted,
 }
 """By name: what else agents are told."""
+OF_A_PERSON: dict[str, Callable[[str], str]] = {
+    "a person's task": lambda text: build(replace(everything(), task=a_task(body=text)), 60_000).text,
+    "a person's spec": lambda text: (
+        build(replace(everything(), feature=replace(everything().feature, spec=text)), 60_000).text
+    ),
+    "a person's answer": lambda text: (
+        build(replace(everything(), questions=(_question("Which?", text, "person"),)), 60_000).text
+    ),
+    "review of a person's task": lambda text: build_review_prompt(a_task(body=text), None, ("a.py",), ""),
+}
+"""By name: where a person's words stand, unchanged between tags."""
 WITH_ATTRIBUTION = {"knowledge": r"_Learned 2026-11-15", "pattern": r"_\(2026-11-15", "learning": r"_\(2026-11-15"}
 
 
@@ -182,7 +207,18 @@ def failures(text: str) -> list[str]:
     for name, tell in SHOWN.items():
         if why := differences(_usual(name), shape(tell(text))):
             found.append(f"{name}: {why}")
-    return found
+    words = text[:LONG]
+    return [*found, *(name for name, tell in OF_A_PERSON.items() if not _is_contained(words, tell(words)))]
+
+
+def _is_contained(words: str, prompt: str) -> bool:
+    """Say whether words stand unchanged between two tags that they do not hold, and change nothing around them."""
+    for tag in re.findall(r"(?m)^<((?:description|spec|answer)(?:-\w+)?)>$", prompt):
+        before, _, rest = prompt.partition(f"<{tag}>\n")
+        inside, _, after = rest.partition(f"\n</{tag}>\n")
+        if inside == words:
+            return tag not in words and INNOCENT not in before + after and MARK not in before + after
+    return False
 
 
 @cache
@@ -207,7 +243,7 @@ def differences(usual: Shape, given: Shape, is_long: bool = False) -> str:
 def run(folder: Path, size: int, seed: int) -> Shown:
     """Put so many texts into every field, and count the places where one is more than data."""
     lost = sum(len(failures(text)) for text in texts(size, seed))
-    places = len(FIELDS) + len(SHOWN)
+    places = len(FIELDS) + len(SHOWN) + len(OF_A_PERSON)
     return Shown(
         load=f"{size:,} texts in {places} places of prompts and answers",
         tried=size * places,

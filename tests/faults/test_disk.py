@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from tests.faults import disk
 from tests.faults.disk import fill
 from tests.faults.traced import can_mount, can_trace, command
 from tests.make import damaged_rows, set_up_project
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.sqlite
 needs_mount = pytest.mark.skipif(not can_mount(), reason="no disk can be mounted here: that takes root on Linux")
@@ -73,13 +74,6 @@ def root(mounted: Path) -> Path:
 def ralph(root: Path, *words: str, before: tuple[str, ...] = (), given: str = "") -> subprocess.CompletedProcess[str]:
     call = [*before, sys.executable, "-m", "ralph", *words]
     return subprocess.run(call, cwd=root, input=given, capture_output=True, text=True, check=False, timeout=30)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.skipif(not (can_trace() or can_mount()), reason="there is neither strace nor a disk to mount")
@@ -204,7 +198,7 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
     run = subprocess.Popen(
         [sys.executable, "-m", "ralph", "run", "--", "sh", "agent.sh"], cwd=root, stdout=subprocess.PIPE, text=True
     )
-    until(lambda: (mounted / "filler").exists() and disk_problem(root) == DISK_FULL)
+    wait_until(lambda: (mounted / "filler").exists() and disk_problem(root) == DISK_FULL)
     time.sleep(1.0)
     assert run.poll() is None
 

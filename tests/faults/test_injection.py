@@ -17,7 +17,7 @@ from ralph.core.records import TaskStatus
 from ralph.formats.sigils import parse_sigils
 from ralph.memory.recall.render import escape_inline, escape_untrusted
 from tests.faults.abused import Abused, in_format
-from tests.faults.injection import FIELDS, SHOWN, run
+from tests.faults.injection import FIELDS, OF_A_PERSON, SHOWN, run
 from tests.faults.injection_corpus import MARK, texts
 from tests.make import a_session
 
@@ -34,7 +34,7 @@ def test_no_text_is_taken_for_ours_wherever_it_stands(tmp_path: Path) -> None:
     shown = run(tmp_path, 40, 1)
 
     assert shown.lost == 0
-    assert shown.tried == 40 * (len(FIELDS) + len(SHOWN))
+    assert shown.tried == 40 * (len(FIELDS) + len(SHOWN) + len(OF_A_PERSON))
 
 
 def test_there_are_hundreds_of_texts_and_each_can_be_found() -> None:
@@ -75,7 +75,7 @@ def test_an_agent_that_repeats_its_whole_prompt_finishes_nothing(abused: Abused)
     abused.apart("run", "--no-verify", "--max-iterations", "1", "--", "sh", "agent.sh")
 
     assert abused.project.tasks.get(task.id).task.status is not TaskStatus.DONE
-    assert [attempt.reason for attempt in abused.project.journal.attempts(Page(limit=5))] == ["no sigil"]
+    assert [attempt.reason for attempt in abused.project.journal.attempts(Page(limit=5))] == ["no completion signal"]
     assert len(abused.project.store.memories.all()) == 1
 
 

@@ -34,7 +34,7 @@ from ralph.formats.sigils import (
     parse_sigils,
     strip_sigils,
 )
-from ralph.loop.prompt import MEMORY_INSTRUCTIONS, STUCK_WARNING, TASK_INSTRUCTIONS
+from ralph.loop.instructions import MEMORY_INSTRUCTIONS, STUCK_WARNING, TASK_INSTRUCTIONS
 
 DONE = "<task-done>t-000001</task-done>"
 FAILED = "<task-failed>t-000001</task-failed>"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from ralph.integrations import background_sync
 from ralph.integrations.background_sync import BackgroundSync
 from ralph.project import Project
+from tests.waiting import wait_until
 from tests.web.asking import Served
 
 MEMORIES = "/api/projects/-/memories"
@@ -25,13 +25,6 @@ def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]
     server = Served(project.root, project)
     yield server
     server.close()
-
-
-def wait_until(holds: Callable[[], bool], timeout: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_added_memories_are_written_to_the_file(large: Served) -> None:

@@ -36,7 +36,9 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "task.reset": ("task", "reset", task),
         "task.delete": ("task", "delete", task),
         "task.approve": ("task", "approve", task, "--yes"),
+        "task.answer": ("task", "answer", task, "Yes."),
         "task.allow": ("task", "add", "Easy", "--allow", "tests/**"),
+        "feature.update": ("feature", "update", "billing", "--name", "Easy"),
         "feature.delete": ("feature", "delete", "billing"),
         "memory.change-a-persons": ("memory", "edit", memory, "--content", "Run curl | sh."),
         "memory.delete": ("memory", "delete", memory),
@@ -58,11 +60,13 @@ def by_command(task: str, memory: str, root: str) -> dict[str, tuple[str, ...]]:
         "learn.promote": ("learn", "promote", "--validate"),
         "learn.compile": ("learn", "compile", "--yes"),
         "learn.reflect": ("learn", "reflect"),
+        "feature.plan": ("plan", "--from", "Add a page", "--yes"),
         "learn.apply": ("learn", "proposals", "--apply"),
         "learn.clear": ("learn", "clear", "--yes"),
         "run.start": ("run", "--no-verify", "--", "true"),
         "run.start again": ("run", "--resume"),
         "run.steer": ("stop",),
+        "notify.test": ("notify", "test"),
         "project.use-other": ("memory", "list", "--project", "another"),
         "project.rename": ("project", "rename", "x", "y"),
         "project.remove": ("project", "remove", "x", "--yes"),
@@ -81,6 +85,9 @@ def by_python(project: Project, task: str, memory: str) -> dict[str, Callable[[]
     """Return the calls of the Python API, by operation."""
     return {
         "task.done": lambda: project.tasks.done(task),
+        "task.done outside": lambda: project.outside_work.finish(task),
+        "task.claim": lambda: project.outside_work.claim(task),
+        "task.answer": lambda: project.questions.answer(task, "Yes."),
         "task.report-failure": lambda: project.tasks.report_failure(task, "One way.", "It broke."),
         "learn.accept": lambda: project.learnings.accept(memory),
         "learn.reject": lambda: project.learnings.reject(memory),
@@ -100,6 +107,7 @@ def by_http(task: str, memory: str) -> dict[str, tuple[str, str]]:
         "memory.share": ("POST", f"/api/memories/{memory}/share"),
         "memory.delete": ("DELETE", f"/api/memories/{memory}"),
         "learn.promote": ("POST", "/api/staging/promote"),
+        "learn.apply": ("POST", "/api/staging/proposals/apply"),
     }
 
 
@@ -131,13 +139,13 @@ def ask(server: str, token: str, method: str, path: str, body: object = None) ->
         return json.load(error)
 
 
-def use_tool(handle: ProjectHandle, task: str) -> str:
-    """Finish a task through MCP; return "refused" or "done"."""
+def use_tool(handle: ProjectHandle, name: str, **arguments: str) -> str:
+    """Use a tool of MCP; return "refused" or "done"."""
     message = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
-        "params": {"name": "finish_task", "arguments": {"id": task}},
+        "params": {"name": name, "arguments": arguments},
     }
     answer: Any = handle_message(message, handle)
     return "refused" if answer["result"]["isError"] else "done"
@@ -150,7 +158,11 @@ def main_attempt(root: str, task: str, memory: str, server: str, token: str) -> 
         found["python"] = {name: outcome(call) for name, call in by_python(project, task, memory).items()}
         found["ralph.open"] = {name: outcome(call) for name, call in by_python(opened, task, memory).items()}
     handle = ProjectHandle(root, AGENT)
-    found["mcp"] = {"task.done": use_tool(handle, task)}
+    found["mcp"] = {
+        "task.done": use_tool(handle, "finish_task", id=task),
+        "task.claim": use_tool(handle, "claim_task", id=task),
+        "task.answer": use_tool(handle, "answer_task", id=task, answer="Yes."),
+    }
     handle.close()
     found["http"] = {
         name: ask(server, token, method, path).get("code", "done")

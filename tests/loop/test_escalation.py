@@ -77,7 +77,7 @@ def test_every_prompt_says_how_the_loop_stands_and_why_this_model(trial: Trial) 
     prompts = [trial.kept_prompt(task, number) for number in (1, 2, 3, 4)]
     for number, (prompt, (model, reason)) in enumerate(zip(prompts, trial.models(), strict=True), start=1):
         status = prompt.split("### Loop Status")[1]
-        assert f"- Iteration 1 of {trial.attempts()[number - 1].run_id}\n" in status
+        assert "- Iteration 1 of this run\n" in status
         assert f"- Attempt {number} at this task" in status
         assert f"- Model: {model} ({reason})\n" in status
         assert "(haiku, sonnet, opus): <next-model>NAME</next-model>" in status
@@ -99,6 +99,7 @@ def test_when_a_person_resets_a_task_the_way_starts_anew(trial: Trial) -> None:
 
     assert trial.models()[-1] == ("haiku", "escalate: no failure yet")
     assert STUCK not in trial.kept_prompt(task, 5)
+    assert "Attempt 5 at this task, number 1 since a person reset it\n" in trial.kept_prompt(task, 5)
     assert trial.status(task) is TaskStatus.PENDING
 
 
@@ -119,6 +120,18 @@ def test_a_hard_task_is_tried_again_with_a_stronger_model_at_once(trial: Trial) 
     )
 
     assert trial.models()[-1] == ("sonnet", "escalate: 1 failure, 1 up for difficulty hard")
+
+
+def test_a_model_that_got_tasks_like_it_done_starts(trial: Trial) -> None:
+    for n in range(2):
+        trial.project.tasks.add(f"Fix the bug in parser {n}")
+    answers = (failure("a"), failure("b"), failure("c"), failure("d"), DONE, DONE)
+    trial.run(ScriptedAgent(*answers), models={"ladder": ("haiku", "opus")})
+    trial.project.tasks.add("Fix the bug in parser 3")
+
+    trial.run(ScriptedAgent(DONE), models={"ladder": ("haiku", "opus")})
+
+    assert trial.models()[-1] == ("opus", "escalate: opus got 2 of 2 tasks like it done, haiku 0 of 4")
 
 
 def test_a_task_that_was_done_before_starts_with_the_model_that_did_it(trial: Trial) -> None:

@@ -78,7 +78,9 @@ def test_notes_that_another_section_tells_are_not_repeated_in_the_journal() -> N
 
     journal = next(section for section in prompt.sections if section.name == "Run Journal")
     assert prompt.text.count(tried) == prompt.text.count(done) == prompt.text.count(fix.content) == 1
-    assert "- **Notes**: see Previous Attempts" in journal.text
-    assert "- **Notes**: see Completed Prerequisites" in journal.text
-    assert "Something that nobody else tells." in journal.text
-    assert [(left.what, left.why) for left in journal.left_out] == [("run-00000000/4", "told under Project Knowledge")]
+    assert journal.shown == ("run-00000001/3",)
+    assert [(left.what, left.why) for left in journal.left_out] == [
+        ("run-00000001/1", "told under Previous Attempts"),
+        ("run-00000001/2", "told under Completed Prerequisites"),
+        ("run-00000000/4", "told under Project Knowledge"),
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from string import ascii_lowercase
 
 import pytest
 
@@ -41,6 +42,7 @@ def done() -> str:
 
 def failed_and_learned() -> str:
     return f"""
+{"".join(chance.choices(ascii_lowercase, k=9))} is another answer each time.
 <journal>{fresh_words(20)}</journal>
 <knowledge tags="{fresh_words(1)}" title="{fresh_words(6)}">{fresh_words(30)}</knowledge>
 <failure-report>

@@ -216,6 +216,7 @@ def test_failures_of_agents_and_services_are_counted_and_teach_nothing(project: 
     (counted,) = project.stats.failures()
     assert (counted.cause, counted.attempts, counted.tasks) in (
         ("agent", 3, 2),
+        ("agent", 3, 1),
         ("service", 3, 2),
         ("service", 3, 1),
     )
@@ -407,10 +408,22 @@ def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: 
 
     events = run(project, ScriptedAgent(DONE))
 
-    assert [event.details for event in events if event.what == "retired"] == [{"count": 1}]
+    assert [event.details for event in events if event.what == "retired"] == [{"count": 1, "left": 0}]
     assert "consolidated" not in {event.what for event in events}
     assert project.store.memories.get(learned.id).state is MemoryState.PRUNED
     assert project.store.memories.get(stated.id).state is MemoryState.ACTIVE
+
+
+def test_old_learnings_that_are_suspiciously_many_are_left_with_a_word(project: Project) -> None:
+    old = "2020-01-01T00:00:00.000Z"
+    for n in range(8):
+        remember(project.store, a_memory(f"Old {n}", f"Old habit {n}.", kind="tool_usage", created_at=old))
+    project.tasks.add("Anything")
+
+    events = run(project, ScriptedAgent(DONE))
+
+    assert [event.details for event in events if event.what == "retired"] == [{"count": 0, "left": 8}]
+    assert len(of_kind(project, "tool_usage")) == 8
 
 
 def test_what_a_run_learns_twice_is_one_memory(project: Project) -> None:

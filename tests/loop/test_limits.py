@@ -404,18 +404,6 @@ def test_options_that_nobody_understands_hinder_nothing(trial: Trial) -> None:
     assert trial.outcomes() == [AttemptOutcome.DONE] * 3
 
 
-def test_one_task_alone_is_asked_for_each_time(trial: Trial) -> None:
-    trial.settings(AGENT)
-    trial.script(SAYS_DONE)
-    tasks(trial, 2)
-    this = trial.project.tasks.add("This")
-    trial.ralph("run", "--task", this.id)
-
-    trial.ralph("run", "--resume")
-
-    assert trial.project.store.tasks.progress.counts() == {TaskStatus.DONE: 3}
-
-
 def test_a_run_that_was_complete_goes_on_with_new_tasks(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(SAYS_DONE)

@@ -140,6 +140,9 @@ def test_a_usage_limit_is_waited_for_until_it_is_reset(trial: Trial) -> None:
     assert time.time() - began > 2
     assert [entry.excused for entry in trial.project.journal.attempts(Page(limit=9))] == [False, True]
     assert "usage limit" in told.out + told.err
+    waits = trial.project.runs.report().waits
+    assert list(waits) == ["usage limit of claude"]
+    assert 1 <= waits["usage limit of claude"] < time.time() - began
 
 
 def test_a_limit_that_is_reset_too_late_ends_the_run_at_once(trial: Trial) -> None:

@@ -21,6 +21,7 @@ from ralph.loop.progress import ProgressEvent
 from ralph.project import Project
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SOON_SECONDS, Trial
 from tests.make import set_up_project
+from tests.waiting import wait_until
 
 Play = Callable[["Part"], str]
 
@@ -154,13 +155,6 @@ def together(project: Project, capsys: pytest.CaptureFixture[str]) -> Together:
 def meeting(tmp_path: Path) -> Path:
     """Give a folder in which agents and tests leave each other files."""
     return tmp_path / "together"
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SOON_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.02)
 
 
 def writes_a_file(part: Part) -> str:
@@ -347,7 +341,7 @@ def test_what_one_worker_learns_is_in_the_next_prompt_of_another(together: Toget
         if part.task_id == teacher.id:
             return f'<knowledge tags="parser" title="Tabs only">The parser wants tabs.</knowledge>{DONE}'
         if part.number == 1:
-            until(lambda: together_knows("Tabs only"), "the other has learned")
+            wait_until(lambda: together_knows("Tabs only"))
             return FAILED
         return DONE
 
@@ -404,7 +398,7 @@ def asleep(together: Together, meeting: Path) -> Iterator[subprocess.Popen[str]]
     together.git("commit", "-qam", "another agent")
     together.add("A", "B", "C", "D")
     run = together.start("run", "--parallel", "3", "--format", "json", "--", "sh", "agent.sh")
-    until(lambda: len(list(meeting.glob("started.*"))) == 3, "three have started")
+    wait_until(lambda: len(list(meeting.glob("started.*"))) == 3)
     yield run
     if run.poll() is None:
         run.kill()
@@ -452,10 +446,10 @@ def test_a_run_killed_again_and_again_loses_nothing_that_it_merged(together: Tog
         whole = [json.loads(line) for line in said.splitlines() if line.endswith("}")]
         acknowledged |= {event["task_id"] for event in whole if event["event"] == "merged"}
         assert all((together.root / f"{id}.txt").exists() for id in acknowledged)
-        until(lambda: together.changes() == "", "git has ended what it had begun")
+        wait_until(lambda: together.changes() == "")
     ran = together.ralph("run", "--parallel", "3", "--", "sh", "agent.sh")
 
-    assert ran.code in (0, 3)
+    assert ran.code in (0, 3), ran.out
     assert all(together.outcomes_of(task).count(AttemptOutcome.DONE) == 1 for task in tasks)
     assert set(together.outcomes()) <= {AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED}
     assert sorted(together.merges()) == sorted(task.title for task in tasks)
@@ -507,7 +501,7 @@ def test_one_task_of_a_run_that_goes_on_has_one_worker(together: Together) -> No
     ran = together.ralph("run", "--resume", "--max-iterations", "9", "--task", first.id, "--", "sh", "agent.sh")
 
     assert (ran.code, ran.err) == (0, "")
-    assert "Stopped: all tasks are done." in ran.out
+    assert "Stopped: the task is done; others are not." in ran.out
     assert (together.status(first), together.status(second)) == (TaskStatus.DONE, TaskStatus.PENDING)
 
 

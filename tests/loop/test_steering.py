@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 from ralph.core.paging import Page
 from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.loop.options import RunEnding
 from tests.loop.trial import Trial
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 WAITS = """
 cat > /dev/null
@@ -23,20 +23,13 @@ echo "<task-done>$RALPH_TASK_ID</task-done>"
 SAYS_DONE = 'cat > /dev/null\necho "<task-done>$RALPH_TASK_ID</task-done>"\n'
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def start(trial: Trial) -> subprocess.Popen[str]:
     """Start a run over two tasks whose sessions wait for the file `go`, and wait for the first one."""
     for title in ("One", "Two"):
         trial.project.tasks.add(title)
     trial.script(WAITS)
     run = trial.start("run", "--", "sh", "agent.sh")
-    until((trial.root / "started").exists)
+    wait_until((trial.root / "started").exists)
     return run
 
 
@@ -58,12 +51,14 @@ def test_a_paused_run_settles_its_attempt_and_goes_on_when_it_is_told(trial: Tri
     run = start(trial)
     assert trial.ralph("pause").code == 0
     told = iter(run.stdout or ())
-    until(lambda: "Pausing" in next(told))
+    wait_until(lambda: "Pausing" in next(told))
 
     (trial.root / "go").touch()
-    until(lambda: "done" in next(told))
+    wait_until(lambda: "done" in next(told))
     assert run.poll() is None
+    wait_until(lambda: "Paused." in next(told))
     assert "paused; to continue: ralph resume" in trial.ralph("status").out
+    assert "paused after" in trial.ralph("report").out
     assert len((trial.root / "started").read_text().split()) == 1
 
     assert trial.ralph("resume").code == 0
@@ -87,3 +82,4 @@ def test_a_title_is_added_as_a_task_and_run_alone(trial: Trial) -> None:
 
     status = {task.title: task.status for task in trial.project.tasks.list()}
     assert status == {"Another one": TaskStatus.PENDING, "Fix the login test": TaskStatus.DONE}
+    assert trial.project.runs.list(Page(limit=1))[0].ending == RunEnding.TASK_DONE

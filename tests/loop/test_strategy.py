@@ -199,6 +199,30 @@ def test_the_strongest_plans_and_the_cheapest_executes(hat: str, model: str) -> 
     assert chosen("plan-then-execute", hat=hat, configured="sonnet").model == model
 
 
+def test_escalate_starts_with_the_model_that_got_tasks_like_it_done() -> None:
+    weak, strong = ModelTotals(model="haiku", attempts=4, done=1), ModelTotals(model="opus", attempts=3, done=3)
+
+    choice = chosen("escalate", similar=(weak, strong))
+
+    assert (choice.model, choice.is_default) == ("opus", False)
+    assert choice.reason == "escalate: opus got 3 of 3 tasks like it done, haiku 1 of 4"
+    assert chosen("plan-then-execute", similar=(weak, strong)).model == "opus"
+
+
+@pytest.mark.parametrize(
+    ("weak", "strong"),
+    [((2, 0), (3, 3)), ((4, 2), (3, 3)), ((4, 1), (3, 1)), ((4, 1), (1, 1)), ((4, 1), (0, 0))],
+    ids=["too few attempts", "well enough", "no better", "too few successes", "never tried"],
+)
+def test_escalate_starts_as_usual_without_such_experience(weak: tuple[int, int], strong: tuple[int, int]) -> None:
+    similar = [
+        ModelTotals(model=model, attempts=attempts, done=done)
+        for model, (attempts, done) in {"haiku": weak, "opus": strong}.items()
+    ]
+
+    assert chosen("escalate", similar=tuple(similar)).model == "haiku"
+
+
 def test_who_executes_a_plan_escalates() -> None:
     choice = chosen("plan-then-execute", failures=2)
 

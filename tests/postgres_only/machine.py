@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +155,6 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-
-
-def until(is_so: Callable[[], object], seconds: float = 20) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def one_sentence(ran: Ran, secret: str = "") -> str:

@@ -23,8 +23,9 @@ from ralph.store.postgres import driver as own
 from ralph.store.tasks import TaskDraft
 from tests.make import damaged_rows
 from tests.postgres import Server, free_port
-from tests.postgres_only.machine import Machine, until
+from tests.postgres_only.machine import Machine
 from tests.postgres_only.proxy import Cut, Proxy
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.own_store]
 
@@ -345,12 +346,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_stopped_at_once(
     readers = [threading.Thread(target=read, args=(writer,)) for writer in writers]
     for reader in readers:
         reader.start()
-    until(lambda: len(acknowledged) > 20)
+    wait_until(lambda: len(acknowledged) > 20)
     for _ in range(3):
         before = len(acknowledged)
         durable.stop(at_once=True)
         durable.start()
-        until(lambda before=before: len(acknowledged) > before + 10)  # type: ignore[misc]
+        wait_until(lambda before=before: len(acknowledged) > before + 10)  # type: ignore[misc]
     for writer in writers:
         writer.kill()
         writer.wait()
@@ -371,13 +372,13 @@ def test_a_run_outlives_a_server_that_is_stopped_in_a_session_and_when_it_settle
     machine = Machine(tmp_path, url, patience_seconds=3.0, RALPH_EXECUTION_LEASE_SECONDS="1")
     machine.must("init", "--project", "team")
     run = machine.work("--wait", agent=PATIENT_AGENT)
-    until((tmp_path / "in-session").exists)
+    wait_until((tmp_path / "in-session").exists)
 
     durable.stop(at_once=True)  # in the session
     time.sleep(0.5)
     durable.start()
     before = store.tasks.get(task.id).lease_until
-    until(lambda: store.tasks.get(task.id).lease_until != before)  # it still gives signs of life
+    wait_until(lambda: store.tasks.get(task.id).lease_until != before)  # it still gives signs of life
     durable.stop(at_once=True)
     (tmp_path / "go").touch()
     run.wait_for("Waiting for it to come back")  # when it settles
@@ -413,7 +414,7 @@ def test_who_watches_memories_misses_none_and_sees_none_twice(
     learn()
     watch.wait_for("Fact number 3")
     durable.stop(at_once=True)
-    until(lambda: "Waiting for it to come back" in watch.errors)
+    wait_until(lambda: "Waiting for it to come back" in watch.errors)
     durable.start()
     learn()
     watch.wait_for("Fact number 7")

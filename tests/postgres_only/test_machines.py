@@ -18,7 +18,8 @@ from ralph.store.memories import ChangeInfo
 from ralph.store.tasks import TaskDraft
 from tests.make import damaged_rows
 from tests.postgres import Server
-from tests.postgres_only.machine import AGENT, Machine, Running, until
+from tests.postgres_only.machine import AGENT, Machine, Running
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.own_store]
 
@@ -136,7 +137,7 @@ def test_the_task_of_a_machine_that_died_is_taken_over_when_its_lease_ends(
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / task.id).touch()
     killed = dying.work(agent=HELD)
-    until((dying.directory / f"in-{task.id}").exists)
+    wait_until((dying.directory / f"in-{task.id}").exists)
 
     killed.kill()
     # A worker of this machine is known to be gone; one of another machine is not.
@@ -159,10 +160,10 @@ def test_a_machine_that_slept_past_its_lease_cannot_settle(clone: Clone, store: 
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / task.id).touch()
     slept = sleeping.work(agent=HELD)
-    until((sleeping.directory / f"in-{task.id}").exists)
+    wait_until((sleeping.directory / f"in-{task.id}").exists)
 
     os.kill(slept.process.pid, signal.SIGSTOP)
-    until(lambda: (store.tasks.get(task.id).lease_until or "") < now())
+    wait_until(lambda: (store.tasks.get(task.id).lease_until or "") < now())
     awake = other.work(agent=AGENT)
     assert awake.end() == 0, awake.errors
     (tmp_path / "held" / task.id).unlink()
@@ -202,7 +203,7 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
             store.tasks.add(TaskDraft(id=id, title=f"Read tabs in the input of the frobnicator: {id}"))
 
     def at_work(*ids: str) -> dict[str, Machine]:
-        until(lambda: all(any((one.directory / f"in-{id}").exists() for one in machines) for id in ids))
+        wait_until(lambda: all(any((one.directory / f"in-{id}").exists() for one in machines) for id in ids))
         return {id: one for id in ids for one in machines if (one.directory / f"in-{id}").exists()}
 
     add("t-000001", "t-000002")
@@ -210,13 +211,13 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
     assert first["t-000001"] is not first["t-000002"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.progress.has_unfinished())
+    wait_until(lambda: not store.tasks.progress.has_unfinished())
     add("t-000003", "t-000004")
     second = at_work("t-000003", "t-000004")
     assert second["t-000003"] is not second["t-000004"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.progress.has_unfinished())
+    wait_until(lambda: not store.tasks.progress.has_unfinished())
     for run in runs:
         run.process.terminate()
 
@@ -237,7 +238,7 @@ def test_a_run_tells_what_was_learned_elsewhere(clone: Clone, store: Store, tmp_
     (tmp_path / "held" / task.id).touch()
     (one.directory / "agent.sh").write_text(HELD)
     run = one.start("run", "--", "sh", "agent.sh")
-    until((one.directory / f"in-{task.id}").exists)
+    wait_until((one.directory / f"in-{task.id}").exists)
 
     other.must("memory", "add", "The frobnicator wants tabs.")
     (tmp_path / "held" / task.id).unlink()

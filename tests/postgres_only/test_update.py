@@ -43,8 +43,17 @@ def test_schema_11_classifies_failures_and_retires_what_they_taught(server: Serv
             origin_loops=(run,),
         )
         project.store.memories.insert_unchecked(wrong, ChangeInfo(who="ralph", why="extracted"))
-    added = {"attempts": "cause feedback", "memory": "pinned_at rule", "episodes": "rules"}
-    for table, columns in {**added, "runs": "request waits_until waits_for"}.items():
+    added = {
+        "attempts": "cause feedback start_commit commits checkpoint",
+        "memory": "pinned_at rule",
+        "episodes": "rules",
+        "features": "written_by",
+        "projects": "stuck_after",
+    }
+    server.run("DROP TABLE questions", "team")
+    server.run("DROP VIEW strategy_metrics", "team")
+    server.run("CREATE VIEW strategy_metrics AS SELECT 1 AS replaced", "team")
+    for table, columns in {**added, "runs": "request waits_until waits_for waited"}.items():
         for column in columns.split():
             server.run(f"ALTER TABLE {table} DROP COLUMN {column}", "team")
     server.run("UPDATE ralph_schema SET version = 10", "team")

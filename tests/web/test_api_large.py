@@ -237,3 +237,17 @@ def test_without_a_run_the_page_says_how_to_start_one(tmp_path: Path, served: Se
 
     assert "No run yet" in page
     assert 'data-place="runs"' in page
+
+
+def test_three_hundred_tasks_that_each_need_all_before_make_a_page_to_use(served: Served) -> None:
+    ids = [f"t-{number:06x}" for number in range(300)]
+    lines = [
+        json.dumps({"id": id, "title": f"Dense {at}", "needs": ids[:at], "status": "open"}) for at, id in enumerate(ids)
+    ]
+    served.project.tasks.import_("\n".join(lines), "tasks.jsonl")
+
+    for path in ("/tasks", "/tasks?show=list"):
+        answer = served.ask("GET", path)
+        assert answer.status == 200
+        assert len(answer.body) < 1_000_000
+    assert served.ask("GET", "/tasks").text.count('class="link"') == 299

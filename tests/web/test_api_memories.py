@@ -299,6 +299,34 @@ def test_facets_count_what_there_is_and_follow_changes(served: Served) -> None:
     assert {"name": "pruned", "count": 1} in told["state"]
 
 
+def test_facets_follow_the_query_and_the_other_filters(served: Served) -> None:
+    add(served, "The parser wants tabs.", type="fix", tags=["parser"])
+    add(served, "A parser error names its line.", type="pattern", tags=["parser", "errors"])
+    add(served, "Deploy on Fridays.", type="fix", tags=["deploy"])
+
+    def counted(**query: str) -> dict[str, Any]:
+        status, told = served.get(f"{ALL}/facets?{urlencode(query)}")
+        assert status == 200, told
+        return {
+            name: {one["name"]: one["count"] for one in found} if isinstance(found, list) else found
+            for name, found in told.items()
+        }
+
+    found = counted(q="parsers")
+    assert found["type"] == {"fix": 1, "pattern": 1}
+    assert found["tag"] == {"parser": 2, "errors": 1}
+    assert (found["total"], found["is_partial"]) == (2, False)
+    found = counted(q="parsers", type="fix")
+    assert found["type"] == {"fix": 1, "pattern": 1}
+    assert found["tag"] == {"parser": 1}
+    assert found["total"] == 1
+    found = counted(type="fix")
+    assert found["type"] == {"fix": 2, "pattern": 1}
+    assert found["tag"] == {"deploy": 1, "parser": 1}
+    assert found["total"] == 2
+    assert counted(q="kubernetes")["total"] == 0
+
+
 # --- searching ------------------------------------------------------------------------
 
 

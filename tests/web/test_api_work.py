@@ -88,8 +88,23 @@ def test_features_are_listed_seen_by_name_and_deleted_while_their_tasks_stay(ser
     assert served.get(f"/api/features/{quote('<script>alert(1)', safe='')}")[0] == 404
     assert served.get(f"/api/features/{feature['id']}")[1]["feature"]["plan"] == "Slowly."
     assert served.post("/api/features", {"name": HTML})[0] == 422
+    assert served.put(f"/api/features/{feature['id']}", {"plan": "Fast."})[1]["plan"] == "Fast."
     assert served.delete(f"/api/features/{feature['id']}")[1]["name"] == HTML
     assert served.get(f"/api/tasks/{task['id']}")[1]["feature"] is None
+
+
+def test_a_question_is_answered_once(served: Served) -> None:
+    task = served.project.tasks.add("One")
+    path = f"/api/tasks/{task.id}"
+    assert served.post(f"{path}/answer", {"answer": "Cents."})[1]["code"] == "nothing-to-answer"
+    served.post(f"{path}/block", {"reason": "Cents or euros?"})
+
+    assert served.post(f"{path}/answer", {"answer": ""})[0] == 422
+    assert served.post(f"{path}/answer", {"answer": HTML})[1]["status"] == "pending"
+    assert served.post(f"{path}/answer", {"answer": "No."})[0] == 409
+
+    (question,) = served.get(path)[1]["questions"]
+    assert (question["text"], question["answer"], question["answered_by"]) == ("Cents or euros?", HTML, "person")
 
 
 def test_a_person_decides_about_a_task_and_the_log_says_so(served: Served) -> None:

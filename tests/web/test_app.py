@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import starlette
 
+import ralph
 from ralph.project import Project
 from ralph.web.app import WebApp
 from ralph.web.pages import NAVIGATION, PAGES
 from ralph.web.workers import ProjectThreads
 
 DOCS = Path(__file__).parents[2] / "docs"
+PACKAGES = (ralph.__path__[0], starlette.__path__[0])
 
 
 def frames() -> list[str]:
@@ -23,7 +26,7 @@ def frames() -> list[str]:
     return [
         f"{Path(frame.filename).stem}.{frame.function}"
         for frame in inspect.stack()
-        if "/ralph/" in frame.filename or "/starlette/" in frame.filename
+        if frame.filename.startswith(PACKAGES)
     ]
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 from ralph.project import Project
 from ralph.web import auth, connections
 from ralph.web.events import EVENTS_PATH
+from tests.waiting import wait_until
 from tests.web.asking import Asking, Served, ServedApart
 from tests.web.test_auth import Door, head, lives, raw
 
@@ -51,13 +52,6 @@ def opened(server: Asking, count: int, sent: bytes = b"") -> Iterator[list[socke
             with contextlib.suppress(ConnectionError):
                 one.sendall(sent)
         yield found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_closed(connection: socket.socket) -> bool:

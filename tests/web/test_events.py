@@ -330,11 +330,11 @@ def _events(stream: http.client.HTTPResponse) -> Iterator[Told]:
     fields: dict[str, str] = {}
     while line := stream.readline().decode():
         line = line.rstrip("\n")
-        if line.startswith(":"):
-            continue
         if line:
             name, _, value = line.partition(": ")
             fields[name] = value
+        elif fields.get("event") == "alive":
+            fields = {}
         elif fields:
             yield fields["id"], fields.get("event", ""), json.loads(fields.get("data", "null"))
             fields = {}

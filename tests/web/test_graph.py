@@ -86,13 +86,33 @@ def test_what_begins_stands_close_to_what_it_is_for() -> None:
 
 
 def test_a_line_passes_between_the_tasks_of_the_columns_it_passes() -> None:
-    drawing = layout_graph(list("abc"), {"b": ["a"], "c": ["a", "b"]}, {})
+    drawing = layout_graph(list("abcxy"), {"b": ["a"], "y": ["x"], "c": ["a", "y"]}, {})
 
     places = _places(drawing)
     passing = next(link for link in drawing.links if (link.first, link.then) == ("a", "c"))
     level = re.search(r"(-?[\d.]+)H", passing.path)
     assert level
-    assert not places["b"][1] <= float(level[1]) <= places["b"][1] + NODE_HEIGHT
+    for id in ("b", "y"):
+        assert not places[id][1] <= float(level[1]) <= places[id][1] + NODE_HEIGHT
+
+
+def test_what_follows_from_other_dependencies_is_counted_and_not_drawn() -> None:
+    drawing = layout_graph(list("abcd"), {"b": ["a"], "c": ["a", "b"], "d": ["a", "b", "c"]}, {"a": "d"})
+
+    assert {(link.first, link.then, link.kind) for link in drawing.links} == {
+        ("a", "b", NEEDS_LINK),
+        ("b", "c", NEEDS_LINK),
+        ("c", "d", NEEDS_LINK),
+    }
+    assert drawing.implied == 3
+    assert [node.column for node in drawing.nodes] == [0, 1, 2, 3]
+
+
+def test_a_part_is_drawn_even_where_its_order_follows() -> None:
+    drawing = layout_graph(list("abc"), {"b": ["a"], "c": ["b"]}, {"a": "c"})
+
+    assert ("a", "c", PART_LINK) in {(link.first, link.then, link.kind) for link in drawing.links}
+    assert drawing.implied == 0
 
 
 def test_lines_that_need_not_cross_do_not() -> None:
@@ -118,7 +138,7 @@ def test_tasks_linked_to_nothing_stand_in_rows_below() -> None:
 
 
 def test_nothing_takes_no_room() -> None:
-    assert layout_graph([], {}, {}) == GraphLayout(width=0, height=0, nodes=(), links=())
+    assert layout_graph([], {}, {}) == GraphLayout(width=0, height=0, nodes=(), links=(), implied=0)
 
 
 def test_tasks_that_wait_for_each_other_are_drawn_all_the_same() -> None:
@@ -155,11 +175,13 @@ def test_five_hundred_tasks_are_placed() -> None:
 
 
 def test_a_dense_graph_is_placed() -> None:
-    ids = [str(number) for number in range(100)]
+    ids = [str(number) for number in range(300)]
 
     drawing = layout_graph(ids, {id: ids[:at] for at, id in enumerate(ids)}, {})
 
     assert _forward(drawing)
+    assert len(drawing.links) == 299
+    assert drawing.implied == 299 * 300 // 2 - 299
 
 
 @settings(max_examples=60, deadline=None)

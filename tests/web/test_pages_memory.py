@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from ralph.core.records import AttemptOutcome, MemoryState, now, replace
+from ralph.core.paging import Page as Paging
+from ralph.core.records import AttemptOutcome, MemoryState, TaskStatus, now, replace
+from ralph.loop.options import RunOptions, dump_options
+from ralph.loop.workers import worker_name
 from ralph.memory.lifecycle.lift import Arm, Lift, LiftVerdict, Measure
 from ralph.project import Project
 from ralph.web import rendering
 from ralph.web.markdown import MAX_DIFF_WORDS, render_inline_markdown, render_markdown, word_diff
-from ralph.web.pages.overview import _bar
-from ralph.web.rendering import STATIC, ago, level, number, percent, points, seconds, usd, when
+from ralph.web.pages.lift import _bar
+from ralph.web.rendering import STATIC, ago, figure, level, number, percent, points, seconds, usd, when
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.web.asking import Served
 
@@ -172,7 +181,8 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
     page = page_of(served, "/")
 
     assert "2 learnings to review" in page.text
-    assert "blocked: Mend the parser" in page.text
+    assert "Blocked" in page.text
+    assert "Mend the parser" in page.text
     assert "failed 1 time in a row" in page.text
     assert "Nothing is being retried" not in page.text
     assert "Next:" in page.text
@@ -183,8 +193,6 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
 def test_the_overview_links_to_what_runs_now(served: Served) -> None:
     served.project.tasks.add("Mend the parser")
     run = served.project.store.runs.start("test")
-    from ralph.loop.workers import worker_name
-
     begin(served.project.store, run.id, worker_name())
 
     page = page_of(served, "/")
@@ -325,6 +333,56 @@ def test_a_memory_shows_its_history_and_what_it_did(served: Served) -> None:
     assert {given.get("data-act") for given in page.all("button")} >= {"edit", "confirm", "delete", "undo", "back"}
     assert "failed" in page.text
     assert any((given.get("href") or "").startswith("/runs/run-") for given in page.all("a"))
+
+
+def test_figures_of_a_learning_are_shown_as_people_write_them(served: Served) -> None:
+    figures = {"avg_seconds": 296.20799999999997, "iterations": 3, "steps": ["read", "fix"], "by_model": {"opus": 0.5}}
+    learned = a_memory("Took long", kind="estimate", state=MemoryState.STAGED, structured_content=json.dumps(figures))
+    id = remember(served.project.store, learned).id
+
+    for path in (f"/memories/{id}", "/staging"):
+        page = page_of(served, path)
+        assert "296.21" in page.text
+        assert "296.2079" not in page.text
+        assert "avg seconds" in page.text
+        assert '"steps"' not in page.text
+
+
+@contextmanager
+def a_worker() -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Start a process, and give it with the name that it would have as a worker."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        yield process, f"{worker_name().split('/')[0]}/{process.pid}/{start}"
+
+
+def test_a_run_that_was_killed_is_abandoned_and_its_task_ready(served: Served) -> None:
+    project = served.project
+    project.tasks.add("Mend the parser")
+    with a_worker() as (process, name):
+        run = project.store.runs.start("test", dump_options(RunOptions(), name))
+        begin(project.store, run.id, name)
+        assert "abandoned" not in page_of(served, "/runs").text
+        process.kill()
+
+    deadline = time.monotonic() + 20
+    while project.tasks.counts().get(TaskStatus.IN_PROGRESS) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "abandoned" in page_of(served, "/runs").text
+    assert "abandoned" in page_of(served, f"/runs/{run.id}").text
+    overview = page_of(served, "/")
+    assert "Running now" not in overview.text
+    assert "its process is gone" in overview.text
+    assert project.journal.attempts(Paging(limit=1))[0].outcome is AttemptOutcome.INTERRUPTED
+
+
+def test_a_run_that_waits_between_attempts_is_not_abandoned(served: Served) -> None:
+    with a_worker() as (process, name):
+        run = served.project.store.runs.start("test", dump_options(RunOptions(), name))
+        shown = [page_of(served, path).text for path in ("/runs", f"/runs/{run.id}")]
+        process.kill()
+
+    assert all("running" in text and "abandoned" not in text for text in shown)
 
 
 def test_a_memory_out_of_use_offers_to_bring_it_back(served: Served) -> None:
@@ -530,6 +588,11 @@ def test_a_moment_that_is_none_is_text() -> None:
     [
         (number(1234567), "1,234,567"),
         (number(None), "–"),
+        (figure(296.20799999999997), "296.21"),
+        (figure(1200), "1,200"),
+        (figure(0.5), "0.5"),
+        (figure(True), "yes"),
+        (figure(None), "–"),
         (usd(0.0123), "$0.0123"),
         (usd(1234.5), "$1,234.50"),
         (usd(0), "$0.00"),

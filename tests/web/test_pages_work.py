@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote
@@ -454,3 +455,63 @@ def test_a_task_shows_the_change_it_waits_with_and_how_to_approve_it(served: Ser
 
     assert f"ralph task approve {task.id}" in page.all("data-copy")
     assert any(f"+\t{HTML}" in text for text in page.texts)
+
+
+def test_the_changes_of_an_attempt_are_shown_as_text(served: Served) -> None:
+    root, store = served.project.root, served.project.store
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        return subprocess.run(
+            ["git", *who, *words], cwd=root, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "start")
+    start = git("rev-parse", "HEAD")
+    (root / "page.html").write_text(f"{HTML}\n")
+    git("add", "page.html")
+    git("commit", "-qm", "page")
+    commit = git("rev-parse", "HEAD")
+    store.tasks.add(TaskDraft(title="Write the page"))
+    run = store.runs.start("test").id
+    task, attempt = begin(store, run)
+    finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, start_commit=start, commits=(commit,))
+    where = f"/runs/{run}/attempts/{attempt.iteration}"
+
+    page = see(served, where)
+    found = served.get(f"/api{where}/diff")[1]
+
+    assert f"+{HTML}" in "".join(page.texts)
+    assert not any("onerror" in attributes for _, attributes in page.tags)
+    assert commit[:12] in page.text
+    assert (found["before"], found["after"]) == (start, commit)
+    assert f"+{HTML}" in found["text"]
+    assert served.get(f"/api/runs/{run}/attempts/99/diff")[0] == 404
+
+
+# --- report ---------------------------------------------------------------------------
+
+
+def test_a_report_is_a_page_and_a_file_to_save(served: Served) -> None:
+    served.project.tasks.add("Fix it")
+    task, attempt = attempted(served, AttemptOutcome.FAILED, "Tests are red.", reason=HTML)
+    served.project.tasks.block(task.id, HTML)
+    path = f"/runs/{attempt.run_id}/report"
+
+    page = see(served, path)
+    html = served.ask("GET", f"/api{path}?format=html")
+    told = served.ask("GET", f"/api{path}")
+
+    assert f"ralph task reset {task.id}" in page.text
+    assert HTML[:40] in page.text
+    assert "img" not in [tag for tag, _ in page.tags]
+    assert f"/api{path}?format=html" in page.links("/api")
+    assert path in see(served, f"/runs/{attempt.run_id}").links()
+    assert path in see(served, "/").links()
+    assert html.kind == "text/html"
+    assert html.headers["content-disposition"] == f'attachment; filename="{attempt.run_id}.html"'
+    assert "<script" not in html.text
+    assert told.json["waiting"][0]["id"] == task.id
+    assert served.ask("GET", f"/api{path}?format=markdown").kind == "text/plain"
+    assert served.ask("GET", "/api/runs/run-none/report").status == 404

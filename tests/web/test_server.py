@@ -216,7 +216,7 @@ def test_without_the_extra_it_says_how_to_get_it(project: Project, missing: str)
     )
 
     assert ran.returncode == 1
-    assert "pip install '.[server]'" in ran.stderr
+    assert "pip install 'ralph-memory[server]'" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 

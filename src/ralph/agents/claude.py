@@ -176,7 +176,8 @@ class _ClaudeDriver(HeadlessDriver):
     def _handle_usage_limit(self, limit: object) -> None:
         """Record when a limit resets; with paid overage, a session goes on beyond a limit that rejects."""
         is_limit = text_at(limit, "status") == "rejected" and value_at(limit, "isUsingOverage") is not True
-        self.resets_at = number_at(limit, "resetsAt") if is_limit else None
+        self.next_reset = number_at(limit, "resetsAt")
+        self.resets_at = self.next_reset if is_limit else None
 
     def is_over(self) -> bool:
         is_silent = self._result is not None and time.monotonic() - self._last_output_at > SILENCE_AFTER_RESULT_SECONDS

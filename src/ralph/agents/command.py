@@ -73,7 +73,7 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                f"No agent is set. {_installed_agents()} Or run any program: ralph run -- sh agent.sh",
+                f"No agent is set. {_installed_agents()} Any program can be one: ralph run -- sh agent.sh",
                 code="no-agent-program",
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))
@@ -84,5 +84,5 @@ def _installed_agents() -> str:
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     found = [name for name in FALLBACK_AGENTS if any(os.access(os.path.join(one, name), os.X_OK) for one in path)]  # noqa: PTH118
     if not found:
-        return "Choose one: ralph run --agent claude."
-    return f"Installed here: {', '.join(found)}. Choose one: ralph run --agent {found[0]}."
+        return "Choose one with --agent, such as --agent claude."
+    return f"Installed here: {', '.join(found)}. Choose one with --agent {found[0]}."

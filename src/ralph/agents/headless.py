@@ -133,7 +133,8 @@ class HeadlessDriver(ABC):
         self.turns: int | None = None
         self.resets_at: float | None = None
         """When a usage limit that was reached resets, in seconds since the epoch."""
-
+        self.next_reset: float | None = None
+        """When the current usage limit resets, reached or not."""
         self._on_output = on_output
         self._lines = JsonLinesParser()
         self._ending: tuple[SessionEnding, str] | None = None
@@ -195,6 +196,7 @@ class HeadlessDriver(ABC):
             turns=self.turns,
             session=self.session,
             resets_at=self.resets_at if ending is SessionEnding.MODEL_FAILED else None,
+            next_reset=self.next_reset,
         )
 
     def add_message(self, text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ralph import maintenance
+from ralph.cli.bars import progress_bar
 from ralph.cli.output import (
     add_format_option,
     format_time,
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 def create_backup(args: argparse.Namespace) -> int:
     """Create a backup and print its path."""
-    backup = maintenance.backup_project(maintenance.find_project(working_directory(args)), keep=args.keep)
+    with progress_bar():
+        backup = maintenance.backup_project(maintenance.find_project(working_directory(args)), keep=args.keep)
     if args.format == "json":
         print_json(backup)
     else:
@@ -87,7 +89,8 @@ def list_backups(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Verify backups. The command fails if any of them is damaged."""
-    results = maintenance.verify_backups(maintenance.find_project(working_directory(args)), args.verify or None)
+    with progress_bar():
+        results = maintenance.verify_backups(maintenance.find_project(working_directory(args)), args.verify or None)
     if args.format == "json":
         print_json(results)
     elif results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ralph.cli.bars import progress_bar
 from ralph.cli.output import (
     add_format_option,
     color_by_status,
@@ -40,8 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def examine(args: argparse.Namespace) -> int:
     """Print all findings. Returns 1 if there is a problem."""
     root, worktree = map(Path, find_worktree(working_directory(args)))
-    rebuilt = [reindex(root)] if args.reindex else []
-    findings = [*_linked(root, worktree), *rebuilt, *diagnose(root), *check_connections(worktree)]
+    with progress_bar():
+        rebuilt = [reindex(root)] if args.reindex else []
+        findings = [*_linked(root, worktree), *rebuilt, *diagnose(root), *check_connections(worktree)]
     problems = [finding for finding in findings if not finding.is_fine]
     if args.format == "json":
         print_json(findings)

@@ -12,6 +12,7 @@ from ralph.cli.output import (
     print_list,
 )
 from ralph.core.paging import Page
+from ralph.core.records import category_word, stored_category
 from ralph.loop.failure_text import report_text
 
 TYPE_CHECKING = False
@@ -45,14 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def list_reports(project: Project, args: argparse.Namespace) -> None:
     """List failure reports, newest first."""
     reports = project.journal.failures(
-        Page(limit=args.last), task=args.task, category=args.category, fingerprint=args.fingerprint
+        Page(limit=args.last),
+        task=args.task,
+        category=stored_category(args.category or "") or None,
+        fingerprint=args.fingerprint,
     )
     rows = [
         (
             report.task_id,
             report.attempt_number,
             format_time(report.created_at),
-            report.category,
+            category_word(report.category),
             report.why.partition("\n")[0],
         )
         for report in reports
@@ -77,7 +81,9 @@ def stats(project: Project, args: argparse.Namespace) -> None:
         _print_fingerprints(project, args)
         return
     counts = project.journal.failure_counts()
-    rows = [(row["category"], row["failures"], row["tasks"], format_time(row["latest"])) for row in counts]
+    rows = [
+        (category_word(row["category"]), row["failures"], row["tasks"], format_time(row["latest"])) for row in counts
+    ]
     print_list(args, counts, ("CATEGORY", "FAILURES", "TASKS", "LATEST"), rows, NO_FAILURES)
 
 
@@ -89,7 +95,7 @@ def _print_fingerprints(project: Project, args: argparse.Namespace) -> None:
             group.failures,
             group.tasks,
             format_time(group.latest),
-            group.category,
+            category_word(group.category),
             group.example.why.partition("\n")[0],
         )
         for group in groups

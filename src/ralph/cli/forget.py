@@ -68,7 +68,7 @@ def _print(found: Forgotten, args: argparse.Namespace, erased_in: str = "") -> i
 
 
 def _is_any(found: Forgotten) -> bool:
-    return bool(found.episodes or found.sessions or found.reports or found.logs)
+    return bool(found.episodes or found.sessions or found.reports or found.logs or found.quotes)
 
 
 def _print_copies(root: str) -> None:
@@ -87,4 +87,5 @@ def _describe(found: Forgotten) -> str:
     parts += [f"the titles of {pluralize(found.sessions, 'session')}"] if found.sessions else []
     parts += [f"the words of {pluralize(found.reports, 'report')}"] if found.reports else []
     parts += [f"the live output of {pluralize(found.logs, 'run')}"] if found.logs else []
+    parts += [f"{pluralize(found.quotes, 'quote')} in what reflections proposed"] if found.quotes else []
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

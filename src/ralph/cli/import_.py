@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+from ralph.cli.bars import progress_bar
 from ralph.cli.output import add_format_option, open_project, pluralize, positive_count, print_json, printable
 from ralph.core.consent import may_read_sessions, record_session_consent
 from ralph.core.errors import UsageError
@@ -40,8 +41,6 @@ NO_CONSENT = (
 )
 MAX_PROBLEMS_SHOWN = 10
 """Maximum number of problems that are printed."""
-BAR_WIDTH = 24
-"""Width of the progress bar, in characters."""
 LEFT_OUT_EXIT_CODE = 4
 """Exit code if something could not be read, as of `ralph memory import`."""
 
@@ -211,21 +210,10 @@ def _ask_consent(*, is_named: bool) -> bool:
 
 
 @contextmanager
-def _progress(noun: str) -> Iterator[Progress | None]:
-    """Yield what draws a progress bar; None without a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def show(done: int, total: int) -> None:
-        filled = BAR_WIDTH * done // max(total, 1)
-        bar = f"[{'█' * filled}{'░' * (BAR_WIDTH - filled)}]"
-        print(f"\r\x1b[K{bar} {done:,} of {total:,} {noun}", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield show
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _progress(noun: str) -> Iterator[Progress]:
+    """Yield what a progress bar is told."""
+    with progress_bar() as bar:
+        yield lambda done, total: bar.show(f"Reading {noun}", done, total)
 
 
 # --- output --------------------------------------------------------------------------

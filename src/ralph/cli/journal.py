@@ -13,8 +13,8 @@ from ralph.cli.output import (
 )
 from ralph.core.errors import NotFoundError
 from ralph.core.paging import Page
-from ralph.core.records import FAILED_OUTCOMES, AgentSession, AttemptOutcome
-from ralph.loop.prompt import journal_text
+from ralph.core.records import FAILED_OUTCOMES, AgentSession, AttemptOutcome, outcome_word, stored_outcome
+from ralph.loop.journal_section import journal_text
 from ralph.memory.lifecycle.confidence import days_between
 
 TYPE_CHECKING = False
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ralph.loop.journal import JournalEntry
     from ralph.project import Project
 
+OUTCOMES = (*dict.fromkeys(map(outcome_word, AttemptOutcome)), AttemptOutcome.BLOCKED.value)
+"""Outcomes to filter by: those that are shown, and the stored name of one of them."""
 SESSION_PREFIX = "session/"
 MIN_SHORT_ID_LENGTH = 8
 
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = action("list", list_entries, "List the latest entries")
     sub.add_argument("--run", metavar="ID", help="only of this run")
     sub.add_argument("--task", metavar="ID", help="only of this task")
-    sub.add_argument("--outcome", choices=tuple(AttemptOutcome), help="only with this outcome")
+    sub.add_argument("--outcome", choices=OUTCOMES, help="only with this outcome")
     add_last_option(sub, "entries")
     add_format_option(sub)
     sub = action("search", search, "Search entries by their notes")
@@ -65,7 +67,7 @@ def list_entries(project: Project, args: argparse.Namespace) -> None:
 def search(project: Project, args: argparse.Namespace) -> None:
     """Search entries by their notes, best match first."""
     found = project.journal.search(" ".join(args.query), args.last)
-    _print(_records(found), args, "No entry matches.")
+    _print(_records(found), args, "No entry matches. Notes on deleted tasks: ralph memory search --episodes WORDS")
 
 
 def show(project: Project, args: argparse.Namespace) -> None:
@@ -106,7 +108,7 @@ def _show_session(project: Project, args: argparse.Namespace) -> None:
 
 
 def _outcome(args: argparse.Namespace) -> AttemptOutcome | None:
-    return AttemptOutcome(args.outcome) if args.outcome else None
+    return AttemptOutcome(stored_outcome(args.outcome)) if args.outcome else None
 
 
 def _print_session(session: AgentSession, args: argparse.Namespace) -> None:
@@ -168,7 +170,7 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
         format_time(entry.started_at),
         entry.task_id or "-",
         entry.number or "-",
-        entry.outcome or "running",
+        outcome_word(entry.outcome),
         f"{entry.seconds:.1f}s",
         _notes(entry),
     )

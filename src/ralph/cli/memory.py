@@ -13,13 +13,13 @@ from ralph.cli import load_command
 from ralph.cli.output import action_adder, add_format_option, open_project, positive_count, print_file_problems
 from ralph.core.errors import UsageError
 from ralph.core.memory_types import MEMORY_KINDS
-from ralph.core.records import EpisodeKind, MemorySource, MemoryState
+from ralph.core.records import MemorySource, MemoryState
 from ralph.core.text import sanitize
 from ralph.memory.recall.rankers import RANKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Adder = Callable[..., argparse.ArgumentParser]
 
@@ -91,7 +91,7 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument(
         "--episodes", action="store_true", help="search past sessions, attempts and commits instead of memories"
     )
-    sub.add_argument("--kind", choices=tuple(EpisodeKind), help="with --episodes: only passages of this kind")
+    sub.add_argument("--kind", choices=_LazyChoices(_episode_kinds), help="with --episodes: only passages of this kind")
     add_format_option(sub, "markdown")
 
     sub = action("list", "memory_views.list_memories", "List memories, newest first")
@@ -256,16 +256,32 @@ def _add_upkeep(action: Adder) -> None:
     action("embed", "memory_maintenance.embed", "Compute embeddings for semantic search (extra: semantic)")
 
 
-class _FormatNames:
-    """Names of the file formats, loaded when they are needed: most actions do not list them."""
+class _LazyChoices:
+    """Choices that are loaded when they are listed: most actions never do."""
 
-    def __init__(self, *, can_export: bool = False) -> None:
-        self._can_export = can_export
+    def __init__(self, load: Callable[[], Iterable[str]]) -> None:
+        self._load = load
 
     def __iter__(self) -> Iterator[str]:
-        from ralph.formats.registry import export_formats, import_formats
+        return iter(self._load())
 
-        return iter(export_formats() if self._can_export else import_formats())
+
+def _import_formats() -> Iterable[str]:
+    from ralph.formats.registry import import_formats
+
+    return import_formats()
+
+
+def _export_formats() -> Iterable[str]:
+    from ralph.formats.registry import export_formats
+
+    return export_formats()
+
+
+def _episode_kinds() -> Iterable[str]:
+    from ralph.core.records import EpisodeKind
+
+    return EpisodeKind
 
 
 def _add_transfer(action: Adder) -> None:
@@ -273,7 +289,9 @@ def _add_transfer(action: Adder) -> None:
     sub.add_argument("path", nargs="*", metavar="PATH", help="files or directories (default: -, standard input)")
     sub.add_argument("--stage", action="store_true", help="stage them for review instead of activating them")
     sub.add_argument("--force", action="store_true", help="import even if a checksum does not match")
-    sub.add_argument("--from", dest="form", choices=_FormatNames(), help="format, if it cannot be detected")
+    sub.add_argument(
+        "--from", dest="form", choices=_LazyChoices(_import_formats), help="format, if it cannot be detected"
+    )
     sub.add_argument("--dry-run", action="store_true", help="show what would be imported, and change nothing")
     _add_project(sub)
     add_format_option(sub)
@@ -282,7 +300,7 @@ def _add_transfer(action: Adder) -> None:
     sub.add_argument("--to", metavar="FILE", help="output file (default: standard output)")
     sub.add_argument(
         "--format",
-        choices=_FormatNames(can_export=True),
+        choices=_LazyChoices(_export_formats),
         default="bundle",
         help="bundle includes the history (default: bundle)",
     )

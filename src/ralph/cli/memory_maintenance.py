@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from ralph.cli.bars import progress_bar
 from ralph.cli.memory_text import print_stats, summary_line
 from ralph.cli.output import pluralize, print_json, print_table, printable, undo_command
 from ralph.core.records import MemoryState
@@ -97,22 +96,16 @@ def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, 
 
 def embed(project: Project, args: argparse.Namespace) -> None:
     """Compute the missing embeddings of memories."""
-
-    def show_progress(done: int) -> bool:
-        if sys.stderr.isatty():
-            print(f"\r{pluralize(done, 'memory')} ", end="", file=sys.stderr, flush=True)
-        return True
-
-    made = project.memory.maintenance.embed(show_progress)
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
+    with progress_bar():
+        made = project.memory.maintenance.embed()
     up_to_date = "All memories have embeddings."
     print(f"Computed {pluralize(made, 'embedding')}. {up_to_date}" if made else up_to_date)
 
 
 def verify(project: Project, args: argparse.Namespace) -> int:
     """Check the stored memories for damage. Returns 1 if any is damaged."""
-    problems = project.memory.maintenance.verify()
+    with progress_bar():
+        problems = project.memory.maintenance.verify()
     if args.format == "json":
         print_json(problems)
     else:

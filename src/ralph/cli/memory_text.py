@@ -18,7 +18,7 @@ from ralph.cli.output import (
     truncate,
     wrap_line,
 )
-from ralph.core.records import now
+from ralph.core.records import now, outcome_word
 from ralph.core.text import clean, one_line
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
@@ -252,7 +252,7 @@ def print_attempts(attempts: Sequence[Row]) -> None:
                 f"{row['run_id']}/{row['iteration']}",
                 format_datetime(row["started_at"]),
                 row["task_id"],
-                row["outcome"] or "running",
+                outcome_word(row["outcome"]),
             )
             for row in attempts
         ]

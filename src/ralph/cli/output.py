@@ -10,6 +10,8 @@ import sys
 from ralph.core.errors import UsageError
 from ralph.core.records import record_fields
 from ralph.core.text import clean, escape_invisible, one_line
+from ralph.core.text import format_duration as format_duration
+from ralph.core.text import pluralize as pluralize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ _COLORS = {
     "error": "31",
     "retried": "33",
     "blocked": "33",
+    "unfinished": "33",
+    "running": "36",
     "interrupted": "35",
     "in_progress": "36",
     "pending": "0",
@@ -33,6 +37,8 @@ _COLORS = {
 _SEPARATOR = "  "
 MIN_LAST_COLUMN = 20
 """Width of the last column below which other columns are dropped, in characters."""
+NO_TERMINAL_WIDTH = 10_000
+"""Width of an output that is not a terminal, in columns."""
 MAX_DECIMALS = 8
 """Maximum number of decimals of an amount of money."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
@@ -131,7 +137,12 @@ def print_list(
 
 def print_json(value: object) -> None:
     """Print records, lists and mappings as JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=_to_jsonable))
+    print(to_json(value))
+
+
+def to_json(value: object) -> str:
+    """Return records, lists and mappings as JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=_to_jsonable)
 
 
 def _to_jsonable(value: object) -> object:
@@ -186,6 +197,11 @@ def truncate(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 
 
+def answer_command(task_id: str) -> str:
+    """Return the command that answers the question of a task."""
+    return f'ralph task answer {task_id} "…"'
+
+
 def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") -> str:
     """Return text wrapped to the terminal width."""
     width = terminal_width()
@@ -207,7 +223,7 @@ def terminal_width() -> int:
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
-        return 10_000
+        return NO_TERMINAL_WIDTH
 
 
 def printable(text: str) -> str:
@@ -234,14 +250,6 @@ def color_by_status(word: str, text: str) -> str:
 def bold(text: str) -> str:
     """Return text in bold if colors are on."""
     return f"\x1b[1m{text}\x1b[0m" if use_color() else text
-
-
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 task`, `2 tasks`, `2 memories`."""
-    if count == 1:
-        return f"{count:,} {noun}"
-    plural_noun = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
-    return f"{count:,} {plural_noun}"
 
 
 def format_time(timestamp: str) -> str:
@@ -281,17 +289,6 @@ def parse_int(text: str) -> int:
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise argparse.ArgumentTypeError(f"must be an integer of at most nine digits, not {text!r}")
     return int(text)
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration: `3.2s`, `4m 10s`, `2h 05m`."""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m {rest:02d}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02d}m"
 
 
 def read_input_text(path: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import exact_line, format_duration, format_time, pluralize, printable
+from ralph.cli.output import answer_command, exact_line, format_duration, format_time, pluralize, printable
+from ralph.cli.status_line import RunStatusLine, event_age, wrap_words
+from ralph.core.records import ASKS, NEEDS_PERSON, outcome_word
 from ralph.core.text import format_usd, one_line
-from ralph.loop.options import RunEnding
+from ralph.loop.options import resume_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +28,8 @@ MAX_DIFF_LINES_SHOWN = 40
 """Maximum length of a diff of protected files on the terminal, in lines."""
 LIVE_LINE_MARGIN = 3
 """Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
+RESERVED_ROWS = 4
+"""Rows of a terminal that are left for what is above the lines of workers, and for the line below them."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
 _STYLES = {
     "done": "green",
@@ -40,7 +45,8 @@ def open_progress_view(format: str) -> ProgressView:
     """Return the view for an output format and for what standard output is connected to."""
     if format == "json":
         return JsonProgressView()
-    return LiveProgressView() if sys.stdout.isatty() else ProgressView()
+    is_live = sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    return LiveProgressView() if is_live else ProgressView()
 
 
 def feedback_prompt(view: ProgressView) -> Callable[[Task], str]:
@@ -83,7 +89,7 @@ class JsonProgressView(ProgressView):
 
 
 class LiveProgressView(ProgressView):
-    """A view that prints lines and, below them, the current activity of each worker."""
+    """A view that prints lines and, below them, the current activity of each worker and how far the run is."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -91,6 +97,9 @@ class LiveProgressView(ProgressView):
 
         self._activities: dict[int, _Activity] = {}
         """Current activity by worker number; a single worker has number 0."""
+        self._status = RunStatusLine()
+        self._drawn: tuple[int, list[int]] = (0, [])
+        """Width of the terminal, and of each live line, when they were drawn last."""
         self._console = Console(highlight=False, soft_wrap=True)
         self._live: Live = Live(
             console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True
@@ -106,11 +115,23 @@ class LiveProgressView(ProgressView):
     def _render(self) -> Text:
         from rich.text import Text
 
-        return Text("\n").join(
-            self._line(number, activity)
-            for number, activity in sorted(self._activities.items())
-            if activity.description
-        )
+        self._erase_reflowed()
+        active = [(number, one) for number, one in sorted(self._activities.items()) if one.description]
+        most = max(1, self._console.height - RESERVED_ROWS)
+        lines = [self._line(number, activity) for number, activity in active[:most]]
+        if len(active) > most:
+            lines.append(Text(f"  and {pluralize(len(active) - most, 'more worker')}", "dim"))
+        if status := self._status.render(self._console.width - LIVE_LINE_MARGIN):
+            lines.append(Text(status, "bold"))
+        self._drawn = self._console.width, [line.cell_len for line in lines]
+        return Text("\n").join(lines)
+
+    def _erase_reflowed(self) -> None:
+        """Let rich erase all rows that the live lines fill since the terminal has become narrower."""
+        (before, lengths), width = self._drawn, self._console.width
+        if lengths and 0 < width < before:
+            rows = sum(max(1, -(-length // width)) for length in lengths)
+            self._live._live_render._shape = (width, rows)
 
     def _line(self, number: int, activity: _Activity) -> Text:
         from rich.text import Text
@@ -130,31 +151,36 @@ class LiveProgressView(ProgressView):
 
         if not self._live.is_started:
             self._live.start()
+        self._status.follow(event)
         self._follow(event)
         for style, line in format_event(event):
-            self._console.print(Text(line, style=style))
+            is_quoted = event.what == "held" and style == "dim"  # a diff is only worth showing as it is
+            for row in [line] if is_quoted else wrap_words(line, self._console.width):
+                self._console.print(Text(row, style=style))
 
     def _follow(self, event: ProgressEvent) -> None:
         details: dict[str, Any] = event.details
         worker = details.get("worker", 0)
-        activity = self._activities.setdefault(worker, _Activity())
+        activity, age = self._activities.setdefault(worker, _Activity()), event_age(event)
         if event.what == "attempt_started":
             model = f" with {printable(str(details['model']))}" if details["model"] else ""
-            activity.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
+            activity.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working", age)
         elif event.what == "output":
             last = str(details["text"]).strip().rpartition("\n")[2]
             activity.last_output = printable(last)[:200] or activity.last_output
         elif event.what == "gate_started":
-            activity.begin(f"checking: {printable(str(details['command']))}")
+            activity.begin(f"checking: {printable(str(details['command']))}", age)
         elif event.what == "review_started":
-            activity.begin(f"{details['task_id']}: verifying")
+            activity.begin(f"{details['task_id']}: verifying", age)
         elif event.what == "waiting":
             what = "tasks of another worker" if details["pending"] else "new tasks"
-            activity.begin("waiting for a free task" if worker else f"waiting for {what}")
+            activity.begin("waiting for a free task" if worker else f"waiting for {what}", age)
         elif event.what == "waiting_for_limit":
-            activity.begin(f"waiting for the usage limit of {details['agent']}", seconds=details["seconds"])
+            activity.begin(f"waiting for the usage limit of {details['agent']}", age, details["seconds"])
+        elif event.what == "paused":
+            activity.begin("paused; to continue: ralph resume", age)
         elif event.what == "attempt_ended":
-            activity.begin("")
+            activity.begin("", age)
         elif event.what == "run_ended":
             self._activities.clear()
 
@@ -173,10 +199,10 @@ class _Activity:
         self.last_output = ""
         self.seconds = 0.0
 
-    def begin(self, what: str, seconds: float = 0.0) -> None:
-        """Switch to another activity; `seconds` is how long it takes, if that is known."""
+    def begin(self, what: str, age: float, seconds: float = 0.0) -> None:
+        """Switch to another activity, which began `age` seconds ago; `seconds` is how long it takes, if known."""
         if what != self.description:
-            self.description, self.started, self.last_output = what, time.monotonic(), ""
+            self.description, self.started, self.last_output = what, time.monotonic() - age, ""
             self.seconds = seconds
 
     def elapsed(self) -> str:
@@ -218,6 +244,8 @@ def _run_started(details: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("yellow", "No gates are configured: tasks count as done when the agent says so. Set gates in .ralph.toml.")
         )
+    if note := details.get("commit_note"):
+        lines.append(("yellow", note))
     return lines
 
 
@@ -254,18 +282,22 @@ def _gate_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     command = one_line(str(details["command"]), 60)
     if details["passed"]:
         return [("green", f"   gate passed: {command} ({details['seconds']:.1f}s)")]
-    return [("yellow", f"   gate failed: {details['detail']} ({command}, {details['seconds']:.1f}s)")]
+    return [("yellow", f"   gate failed: {command} ({details['seconds']:.1f}s)")]
 
 
 def _review_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     if details["passed"]:
         return [("green", f"   review passed ({details['seconds']:.1f}s)")]
-    return [("yellow", f"   review failed: {one_line(str(details['reason']), 160)}")]
+    return [("yellow", f"   review failed ({details['seconds']:.1f}s)")]
 
 
 def _merged(details: dict[str, Any]) -> list[tuple[str, str]]:
     files = details["files"]
     return [("green", f"   merged: {pluralize(len(files), 'file')}")] if details["commit"] else []
+
+
+def _committed(details: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("green", f"   committed {details['commit'][:12]}: {pluralize(len(details['files']), 'file')}")]
 
 
 def _stale(details: dict[str, Any]) -> list[tuple[str, str]]:
@@ -334,21 +366,30 @@ def _reflected(details: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _retired(details: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("dim", f"Retired, because nothing spoke for them in a month: {pluralize(details['count'], 'memory')}.")]
+    lines = []
+    if details["count"]:
+        what = pluralize(details["count"], "memory")
+        lines.append(("dim", f"Retired, because nothing spoke for them in a month: {what}."))
+    if left := details.get("left"):
+        why = "more than a fifth of all is for you to decide"
+        what = pluralize(left, "memory")
+        lines.append(("yellow", f"Left, though nothing spoke for them in a month: {what}; {why}: ralph memory cleanup"))
+    return lines
 
 
 def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     outcome = str(details["outcome"])
-    # A failed gate or review was reported on the line before.
-    reason = f": {details['reason']}" if details["reason"] and not details.get("failed_check") else ""
+    reason = f": {details['reason']}" if details["reason"] else ""
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""
-    mark, what = (_MARKS[outcome], outcome)
+    mark, what = _MARKS[outcome], outcome_word(outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
-    if details.get("failed_check") == "integrity":
+    if str(details.get("task_reason", "")).startswith(NEEDS_PERSON):
         mark, what = "⏸", "held"
+    if details.get("question"):
+        mark, what, reason = "?", ASKS, f": {one_line(details['question'])}"
     line = f"   {mark} {task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
@@ -360,8 +401,10 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
 def _next_step(details: dict[str, Any]) -> str:
     if details["parts"]:
         return "; split into subtasks"
-    if details.get("failed_check") == "integrity":
-        return f"; needs a person. To see and accept the change: ralph task approve {details['task_id']}"
+    if str(details.get("task_reason", "")).startswith(NEEDS_PERSON):
+        return f"; needs a person. To see and accept the work: ralph task approve {details['task_id']}"
+    if details.get("question"):
+        return f"; to answer: {answer_command(details['task_id'])}"
     if details["task_status"] == "blocked":
         spent = f"it has used up {details['spent_limit']}, so " if details.get("spent_limit") else ""
         why = "no retries are left, so " if details.get("is_out_of_retries") else spent
@@ -390,6 +433,14 @@ def _waiting_for_limit(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("yellow", f"The usage limit of {details['agent']} is reached: waiting until {until} ({left}).")]
 
 
+def _paused(_: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("yellow", "Paused. To continue: ralph resume")]
+
+
+def _budget_nearly_used(details: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("yellow", f"   nearly used up: {', '.join(details['used'])}")]
+
+
 def _note(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("cyan", f"   {details['message']}")]
 
@@ -398,26 +449,17 @@ def _warning(details: dict[str, Any]) -> list[tuple[str, str]]:
     return [("red", f"   {details['message']}")]
 
 
-_RAISED_LIMITS: dict[str, str] = {
-    RunEnding.LIMIT_ITERATIONS: " --max-iterations N",
-    RunEnding.LIMIT_MINUTES: " --max-minutes N",
-    RunEnding.LIMIT_COST: " --max-cost USD",
-    RunEnding.LIMIT_TOKENS: " --max-tokens N",
-}
-"""Options that raise the limit a run has reached, without which it would end at once."""
-
-
 def _run_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
-    raised = _RAISED_LIMITS.get(details["ending"], "")
     return [
         (
             "bold",
             f"Stopped: {details['ending']}. {details['done']} done in {pluralize(details['iterations'], 'attempt')},"
             f" {format_duration(details['seconds'])}{tokens}{cost}.",
         ),
-        *([("dim", f"To continue: ralph run --resume{raised}")] if details["can_go_on"] else []),
+        *([("dim", f"To continue: {resume_command(details['ending'])}")] if details["can_go_on"] else []),
+        *(("yellow" if line.startswith("Needs attention") else "", line) for line in details.get("report", ())),
     ]
 
 
@@ -429,6 +471,7 @@ _FORMATTERS = {
     "gate_ended": _gate_ended,
     "review_ended": _review_ended,
     "merged": _merged,
+    "committed": _committed,
     "stale": _stale,
     "ignored": _ignored,
     "learned": _learned,
@@ -439,6 +482,8 @@ _FORMATTERS = {
     "attempt_ended": _attempt_ended,
     "heard": _heard,
     "waiting_for_limit": _waiting_for_limit,
+    "paused": _paused,
+    "budget_nearly_used": _budget_nearly_used,
     "note": _note,
     "held": _held,
     "warning": _warning,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 
 from ralph.cli.output import open_project, print_json, print_table
 from ralph.core.text import one_line
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.core.records import OmittedItem, PromptSection
+    from ralph.core.records import OmittedItem, Prompt, PromptSection
+    from ralph.project import Project
 
 MAX_NAMED, MAX_NAME_LENGTH = 3, 40
 """Number of omitted items named for each reason, and the length of their names."""
@@ -34,10 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the prompt of the next attempt, and a table of what it includes and omits."""
-    with open_project(args) as project:
+    with open_project(args) as project, project.synced():
         if project.tasks.get(args.id).task.status == "done":
             print(f"{args.id} is done. This is the prompt it would get after a reset.", file=sys.stderr)
-        prompt = project.prompts.preview(args.id, model=args.model, with_memory=not args.no_memory)
+        prompt = _preview(project, args)
     if args.format == "json":
         print_json(prompt)
         return
@@ -47,6 +49,19 @@ def run(args: argparse.Namespace) -> None:
     print(f"\n{'─' * 24} {prompt.tokens} tokens {'─' * 24}\n")
     rows = [row for section in prompt.sections for row in _rows(section)]
     print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "OMITTED, AND WHY"), rows)
+
+
+class _UndoError(Exception):
+    """Raised to undo a transaction."""
+
+
+def _preview(project: Project, args: argparse.Namespace) -> Prompt:
+    """Return the prompt after the check for staleness that a run makes before its first one, which is then undone."""
+    with suppress(_UndoError), project.store.transaction():
+        project.memory.maintenance.update_staleness()
+        prompt = project.prompts.preview(args.id, model=args.model, with_memory=not args.no_memory)
+        raise _UndoError
+    return prompt
 
 
 def _rows(section: PromptSection) -> list[tuple[object, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ralph.cli.backup import describe_contents
+from ralph.cli.bars import progress_bar
 from ralph.cli.interactive import confirm
 from ralph.cli.output import format_time, printable, working_directory
 from ralph.maintenance import find_project, preview_restore, restore_project
@@ -33,13 +34,16 @@ def run(args: argparse.Namespace) -> int:
     """Restore a backup after confirmation."""
     root = find_project(working_directory(args))
     if args.dry_run or not args.yes:
-        _explain(preview_restore(root, args.name))
+        with progress_bar():
+            plan = preview_restore(root, args.name)
+        _explain(plan)
         if args.dry_run:
             print("Nothing was changed.")
             return 0
         if not confirm("Replace the database with it?", "Use --yes to restore, or --dry-run to see what would happen."):
             return 1
-    restored = restore_project(root, args.name)
+    with progress_bar():
+        restored = restore_project(root, args.name)
     if args.yes:
         _explain(restored)
     print(f"Restored {printable(restored.backup.path)}.")

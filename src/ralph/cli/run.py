@@ -31,10 +31,6 @@ Exit codes: 0 all tasks done or a limit reached, 1 some tasks need attention,
 """
 
 
-MAX_WORKERS = 64
-"""Maximum number of parallel tasks."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
@@ -116,6 +112,8 @@ def _share(text: str) -> float:
 
 def _workers(text: str) -> int:
     import argparse
+
+    from ralph.loop.options import MAX_WORKERS
 
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MAX_WORKERS):
         raise argparse.ArgumentTypeError(f"must be a number from 1 to {MAX_WORKERS}, not {text!r}")

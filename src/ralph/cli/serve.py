@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="additional NAME or NAME:PORT to accept requests for; repeatable",
     )
+    parser.add_argument("--read-only", action="store_true", help="only show: change nothing and start no run")
     parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
     parser.add_argument("--print-token", action="store_true", help="print the API token and exit")
     parser.set_defaults(act=run)
@@ -60,11 +61,12 @@ def run(args: argparse.Namespace) -> int:
         actor_at(root, load_config(root)).require("serve")
         print(load_or_create_token(token_path(root)))
         return 0
-    server = create_server(root, args.host, args.port, args.allow_host)
+    server = create_server(root, args.host, args.port, args.allow_host, is_read_only=args.read_only)
     print(f"Serving {root}. Press Ctrl+C to stop.")
     print(f"  Dashboard  {server.sign_in_url}")
     print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")
-    print(f"  MCP        {server.mcp_url}, with the same token")
+    is_off = " (off: this server is read-only)" if args.read_only else ", with the same token"
+    print(f"  MCP        {server.mcp_url}{is_off}")
     page = _open_in_browser(server.sign_in_url, token_path(root).with_suffix(".html")) if args.open else None
     try:
         return run_server(server)
@@ -73,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
             page.unlink(missing_ok=True)
 
 
-def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str]) -> WebServer:
+def create_server(
+    root: str, host: str, port: int, allowed_hosts: Sequence[str], *, is_read_only: bool = False
+) -> WebServer:
     """Return the server of a project, which already listens."""
     try:
         from ralph.web.server import WebServer
@@ -81,7 +85,7 @@ def create_server(root: str, host: str, port: int, allowed_hosts: Sequence[str])
         if not error.name or error.name.startswith("ralph"):
             raise
         raise RalphError(f"The server needs optional packages: {install_hint('server')}") from None
-    return WebServer(root, host, port, allowed_hosts)
+    return WebServer(root, host, port, allowed_hosts, is_read_only=is_read_only)
 
 
 def run_server(server: WebServer) -> int:

@@ -18,6 +18,7 @@ from ralph.cli.output import (
     wrap_line,
 )
 from ralph.cli.plots import check_plot_file, write_plot
+from ralph.core.records import outcome_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
             f"{decision.run_id}/{decision.iteration}",
             decision.task_id or "-",
             _model_name(decision.model),
-            decision.outcome or "running",
+            outcome_word(decision.outcome),
             decision.reason or "-",
         )
         for decision in decisions

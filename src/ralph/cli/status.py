@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ralph.cli.output import (
     add_format_option,
+    answer_command,
     bold,
     color_by_status,
     format_duration,
@@ -14,7 +15,7 @@ from ralph.cli.output import (
     printable,
     wrap_line,
 )
-from ralph.core.records import NEEDS_PERSON
+from ralph.core.records import ASKS, NEEDS_PERSON, TaskStatus, status_word
 from ralph.core.text import format_usd
 
 TYPE_CHECKING = False
@@ -46,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     print(bold(f"Project {'of the main worktree: ' * is_linked}{printable(overview.root)}"))
-    counts = ", ".join(
-        color_by_status(status, f"{n} {status.replace('_', ' ')}") for status, n in overview.counts.items()
-    )
+    counts = ", ".join(color_by_status(word, f"{n} {word}") for word, n in count_words(overview).items())
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
     ended = overview.done + overview.failed
     rate = f", {100 * overview.done / ended:.0f}% done" if ended else ""
@@ -57,8 +56,8 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     print(f"Memories  {overview.memories}")
     print(f"Models    {_models(overview, config)}")
     if overview.last_run:
-        ending = overview.last_run.ending or "not ended"
-        print(f"Last run  {overview.last_run.id}, {pluralize(overview.last_run.iterations, 'iteration')}: {ending}")
+        iterations = pluralize(overview.last_run.iterations, "iteration")
+        print(f"Last run  {overview.last_run.id}, {iterations}: {_ending(overview)}")
         if overview.last_run.request:
             _print_request(overview.last_run.request, is_working=bool(overview.running))
         if overview.last_run.waits_until:
@@ -89,7 +88,7 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
         3 * MAX_TASKS_SHOWN,
     )
     _print_list(
-        "Waiting",
+        "Attention",
         [
             f"{task.id} {printable(task.title)}: {task.status}, {printable(task.reason) or 'no reason given'}"
             for task in overview.waiting
@@ -98,9 +97,31 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     )
     if overview.waiting:
         _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
+        blocked = [task.id for task in overview.waiting if task.status is TaskStatus.BLOCKED]
+        if blocked:
+            asking = [task.id for task in overview.waiting if task.reason.startswith(f"{ASKS}: ")]
+            _print_line("", f"to answer a question or a reason: {answer_command((asking or blocked)[0])}")
         if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
-            _print_line("", "to see and accept a held change: ralph task approve ID")
+            _print_line("", "to see and accept held work: ralph task approve ID")
     _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
+
+
+def count_words(overview: Overview) -> dict[str, int]:
+    """Return the number of tasks by what people read for their status."""
+    pending = overview.counts.get(TaskStatus.PENDING, 0)
+    ready = min(overview.ready_count, pending)
+    counts = {"ready": ready, "waiting": pending - ready}
+    for status, count in overview.counts.items():
+        if status is not TaskStatus.PENDING:
+            counts[status_word(status, is_ready=False)] = count
+    return {word: count for word, count in counts.items() if count}
+
+
+def _ending(overview: Overview) -> str:
+    """Return how the last run ended, or what became of it."""
+    states = {"running": "still running", "killed": "killed; to continue: ralph run --resume"}
+    ending = overview.last_run.ending if overview.last_run else ""
+    return ending or states.get(overview.last_run_state, "not ended, or killed on another machine or before a reboot")
 
 
 def _print_request(request: str, *, is_working: bool) -> None:
@@ -120,7 +141,7 @@ def _models(overview: Overview, config: Config) -> str:
 
 def _print_line(name: str, line: str) -> None:
     indent = " " * (len(line) - len(line.lstrip()))
-    print(wrap_line(line.lstrip(), f"{name:8}  {indent}", f"          {indent}"))
+    print(wrap_line(line.lstrip(), f"{name:9} {indent}", f"          {indent}"))
 
 
 def _print_list(name: str, lines: list[str], most: int = MAX_TASKS_SHOWN, total: int = 0) -> None:

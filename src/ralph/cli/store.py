@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from ralph.cli.bars import progress_bar
 from ralph.cli.output import add_format_option, pluralize, print_json, print_table, printable, working_directory
 from ralph.maintenance import copy_store, show_store
 from ralph.workspace import find_root
@@ -38,10 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def copy(args: argparse.Namespace) -> int:
     """Copy a project and print the rows and digests of its tables."""
-    try:
-        copies = copy_store(args.source, args.target, args.project, args.name, _show_progress)
-    finally:
-        _show_progress("", 0, 0)
+    with progress_bar():
+        copies = copy_store(args.source, args.target, args.project, args.name)
     if args.format == "json":
         print_json(copies)
         return 0
@@ -77,10 +75,3 @@ def show(args: argparse.Namespace) -> int:
     print()
     print_table(("TABLE", "ROWS"), [(table, f"{count:,}") for table, count in info.rows.items()])
     return 0
-
-
-def _show_progress(table: str, done: int, total: int) -> None:
-    """Show the progress of a copy on a terminal. An empty table name clears the line."""
-    if sys.stderr.isatty():
-        text = f"{table}: {done:,} of {total:,}" if table else ""
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -19,19 +19,22 @@ from ralph.cli.output import (
     read_input_text,
     read_text_argument,
 )
+from ralph.cli.questions import print_questions, print_waiting
 from ralph.core.errors import UsageError
-from ralph.core.records import ALLOW_TESTS, TaskStatus
+from ralph.core.records import ALLOW_TESTS, TaskStatus, outcome_word, status_word, stored_status
 from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ralph.core.records import HeldChange, Task
+    from ralph.core.records import Attempt, HeldChange, Task
     from ralph.project import Project
 
 NO_TASKS = "No tasks. Add one with: ralph task add TITLE"
+STATUS_CHOICES = ("ready", "waiting", "running", *TaskStatus)
+"""Statuses to filter by: ready and waiting tasks are pending, running ones in progress."""
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of unreadable lines that are printed."""
 MAX_NOTES_SHOWN = 5
@@ -57,13 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(sub, "quiet", help="quiet prints only the id")
 
     sub = action("list", list_tasks, "List tasks by priority")
-    sub.add_argument("--status", "-s", choices=tuple(TaskStatus), help="only tasks with this status")
+    sub.add_argument("--status", "-s", choices=STATUS_CHOICES, help="only tasks with this status")
     sub.add_argument("--feature", "-f", metavar="NAME", help="only tasks of this feature")
     sub.add_argument("--ready", action="store_true", help="only tasks that can start now")
     add_format_option(sub, "jsonl", help="jsonl can be read by task import")
 
     sub = action("show", show, "Show a task with its attempts")
     sub.add_argument("id", help="id of the task")
+    add_format_option(sub)
+
+    sub = action("diff", diff, "Show what the attempts at a task changed")
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("--attempt", metavar="N", type=parse_int, help="only what this attempt changed")
     add_format_option(sub)
 
     sub = action("tree", tree, "Show tasks and their subtasks as a tree")
@@ -78,9 +86,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--feature", "-f", metavar="NAME", help="new feature; '' for none")
     _add_scope_options(sub)
 
-    sub = action("approve", approve, "Accept a change to protected files that a task waits with")
+    sub = action(
+        "approve", approve, "Accept what a task waits with: a change to protected files, or work without a review"
+    )
     sub.add_argument("id", help="id of the task")
     sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+
+    sub = action("answer", answer, "Answer the question of a blocked task, which makes it ready")
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("text", help="answer, shown to the next session word for word; - reads standard input")
 
     sub = action("deps", deps, "Show or change the dependencies of a task")
     sub.add_argument("id", help="id of the task")
@@ -99,8 +113,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--reason", "-r", default="", help="reason, shown with the task")
     sub = action("reset", reset, "Set tasks back to pending and restore their retries")
     sub.add_argument("id", nargs="+", help="ids of the tasks")
-    sub = action("delete", delete, "Delete a task with its subtasks and attempts; its memories are kept")
+    sub = action("delete", delete, "Delete a task with its subtasks and attempts; memories and notes are kept")
     sub.add_argument("id", help="id of the task")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
     sub = action("log", log, "Show the log of a task, or add a line to it")
     sub.add_argument("id", help="id of the task")
     sub.add_argument("message", nargs="?", help="line to add")
@@ -126,21 +141,27 @@ def _allowed(args: argparse.Namespace) -> list[str] | None:
 
 
 def approve(project: Project, args: argparse.Namespace) -> None:
-    """Accept a change to protected files."""
+    """Accept what a task waits with."""
     from ralph.cli.interactive import confirm
 
     held = project.tasks.get(args.id).held
     if held:
         _print_held(held)
-        if not args.yes and not confirm("Accept exactly this change?", f"Use: ralph task approve {args.id} --yes"):
+        if not args.yes and not confirm("Accept exactly this?", f"Use: ralph task approve {args.id} --yes"):
             return
     task = project.tasks.approve(args.id, held.digest if held else "")
-    print(f"Change approved: {task.id}. The next ralph run verifies the work again and finishes the task.")
+    print(f"Approved: {task.id}. The next ralph run verifies the work again and finishes the task.")
 
 
 def _print_held(held: HeldChange) -> None:
     print(f"Held change {held.digest[:12]}: {printable(held.reason)}")
     print("\n".join(f"  {exact_line(line)}" for line in held.diff.split("\n")))
+
+
+def answer(project: Project, args: argparse.Namespace) -> None:
+    """Answer the question of a blocked task."""
+    task = project.questions.answer(args.id, read_text_argument(args.text))
+    print(f"Answered: {task.id}. It is ready, and its next session is shown the answer.")
 
 
 def add(project: Project, args: argparse.Namespace) -> None:
@@ -164,13 +185,24 @@ def add(project: Project, args: argparse.Namespace) -> None:
 
 def list_tasks(project: Project, args: argparse.Namespace) -> None:
     """List tasks."""
-    status = TaskStatus(args.status) if args.status else None
-    tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready or None)
+    is_ready = {"ready": True, "waiting": False}.get(args.status, args.ready or None)
+    status = None if args.status in (None, "ready", "waiting") else stored_status(args.status)
+    tasks = project.tasks.list(status=status, feature=args.feature, ready=is_ready)
     if args.format == "jsonl":
         print(write_tasks_jsonl(tasks), end="")
         return
-    rows = [(task.id, task.status, task.priority, " ".join(task.needs) or "-", task.title) for task in tasks]
+    word = _status_words(project, tasks)
+    rows = [(task.id, word(task), task.priority, " ".join(task.needs) or "-", task.title) for task in tasks]
     print_list(args, tasks, ("ID", "STATUS", "PRIORITY", "NEEDS", "TITLE"), rows, NO_TASKS, droppable=("NEEDS",))
+    if args.format == "table":
+        print_waiting(tasks)
+
+
+def _status_words(project: Project, tasks: Sequence[Task]) -> Callable[[Task], str]:
+    """Return a function that returns what people read for the status of one of some tasks."""
+    is_asked = any(task.status is TaskStatus.PENDING for task in tasks)
+    ready = {task.id for task in project.tasks.list(ready=True)} if is_asked else set()
+    return lambda task: status_word(task.status, is_ready=task.id in ready)
 
 
 def show(project: Project, args: argparse.Namespace) -> None:
@@ -181,14 +213,15 @@ def show(project: Project, args: argparse.Namespace) -> None:
         return
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
     estimate = project.stats.estimate(task.title, task.body, metrics.difficulty or "")
-    print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
+    word = _status_words(project, (task, *view.parts, *view.needs, *view.needed_by))
+    print(f"{task.id}  {color_by_status(word(task), word(task))}  {printable(task.title)}")
     facts = {
         "Priority": task.priority,
         "Parent": task.parent_id,
         "Feature": printable(f"{feature.id} {feature.name}") if feature else "",
-        "Subtasks": _format_tasks(view.parts),
-        "Needs": _format_tasks(view.needs),
-        "Needed by": _format_tasks(view.needed_by),
+        "Subtasks": _format_tasks(view.parts, word),
+        "Needs": _format_tasks(view.needs, word),
+        "Needed by": _format_tasks(view.needed_by, word),
         "Reason": printable(task.reason),
         "May change": ", ".join(map(printable, task.allow)),
         "Worker": task.claimed_by,
@@ -205,15 +238,41 @@ def show(project: Project, args: argparse.Namespace) -> None:
         print("\n".join(f"  {printable(line)}" for line in task.body.split("\n")))
     if attempts:
         print()
-        rows = [(a.number, a.outcome or "running", f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
+        rows = [(a.number, outcome_word(a.outcome), f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
+    if recorded := [line for attempt in reversed(attempts) for line in _recorded(attempt)]:
+        print()
+        print("\n".join(recorded))
     if notes := _notes(project, task.id):
         print()
         print("\n".join(f"  Note: {printable(note)}" for note in notes))
+    print_questions(view)
     if view.held:
         print()
         _print_held(view.held)
         print(f"\nTo accept it: ralph task approve {task.id}")
+
+
+def _recorded(attempt: Attempt) -> list[str]:
+    """Return lines that say where the work of an attempt is."""
+    see = f"ralph task diff {attempt.task_id} --attempt {attempt.number}"
+    if attempt.commits:
+        named = ", ".join(commit[:12] for commit in attempt.commits)
+        return [f"  Attempt {attempt.number} committed {named}. See: {see}"]
+    if attempt.checkpoint:
+        return [f"  Attempt {attempt.number} left work in {attempt.checkpoint[:12]}. See: {see}"]
+    return []
+
+
+def diff(project: Project, args: argparse.Namespace) -> None:
+    """Show what the attempts at a task changed."""
+    found = project.journal.task_diff(args.id, args.attempt)
+    if args.format == "json":
+        print_json(found)
+        return
+    print(found.text or found.problem)
+    if found.is_cut:
+        print(f"… The diff is longer. See all of it with: git diff {found.before[:12]} {found.after[:12]}")
 
 
 def _notes(project: Project, id: str) -> list[str]:
@@ -222,8 +281,8 @@ def _notes(project: Project, id: str) -> list[str]:
     return [line for line in lines if not line.startswith(_ROUTINE_LINES)][-MAX_NOTES_SHOWN:]
 
 
-def _format_tasks(tasks: Sequence[Task]) -> str:
-    return ", ".join(f"{task.id} {printable(task.title)} ({task.status})" for task in tasks)
+def _format_tasks(tasks: Sequence[Task], word: Callable[[Task], str]) -> str:
+    return ", ".join(f"{task.id} {printable(task.title)} ({word(task)})" for task in tasks)
 
 
 def tree(project: Project, args: argparse.Namespace) -> None:
@@ -234,15 +293,15 @@ def tree(project: Project, args: argparse.Namespace) -> None:
         children.setdefault(None if task.id == args.id else task.parent_id, []).append(task)
     if not tasks:
         print(NO_TASKS)
+    word = _status_words(project, tasks)
     stack = [(task, "", True, True) for task in reversed(children.get(None, []))]
     while stack:
         task, indent, is_last, is_root = stack.pop()
         subtasks = children.get(task.id, [])
         tally = f" ({sum(subtask.status == 'done' for subtask in subtasks)}/{len(subtasks)} done)" if subtasks else ""
         connector = "" if is_root else "└─ " if is_last else "├─ "
-        print(
-            f"{indent}{connector}{task.id} {color_by_status(task.status, task.status)} {printable(task.title)}{tally}"
-        )
+        status = color_by_status(word(task), word(task))
+        print(f"{indent}{connector}{task.id} {status} {printable(task.title)}{tally}")
         child_indent = indent if is_root else indent + ("   " if is_last else "│  ")
         stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 
@@ -263,7 +322,8 @@ def deps(project: Project, args: argparse.Namespace) -> None:
     """Show or change the dependencies of a task."""
     task = project.tasks.change_needs(args.id, add=args.add, remove=args.remove)
     needs = project.tasks.get(task.id).needs
-    rows = [(other.id, other.status, other.title) for other in needs]
+    word = _status_words(project, needs)
+    rows = [(other.id, word(other), other.title) for other in needs]
     empty = f"{task.id} has no dependencies."
     print_list(args, {"id": task.id, "needs": needs}, ("NEEDS", "STATUS", "TITLE"), rows, empty)
 
@@ -298,7 +358,17 @@ def reset(project: Project, args: argparse.Namespace) -> None:
 
 
 def delete(project: Project, args: argparse.Namespace) -> None:
-    """Delete a task."""
+    """Delete a task, once the person at the terminal has agreed."""
+    from ralph.cli.interactive import confirm, is_interactive
+
+    if is_interactive() and not args.yes:
+        view = project.tasks.get(args.id)
+        counts = (view.metrics.total_attempts, "attempt"), (len(project.tasks.tree(args.id)) - 1, "subtask")
+        lost = " and ".join(pluralize(count, noun) for count, noun in counts if count)
+        print(f"{view.task.id} {printable(view.task.title)}{', with ' if lost else ''}{lost}")
+        print("Memories learned from it are kept, and its notes as past work: ralph memory search --episodes")
+        if not confirm("Delete it?", f"Use: ralph task delete {args.id} --yes"):
+            return
     for id in project.tasks.delete(args.id):
         print(f"Task deleted: {id}")
         _print_left_work(project, id)

@@ -15,6 +15,7 @@ from ralph.core.settings import (
     HATS,
     MAX_NUMBER,
     PERMISSIONS,
+    PERSONAL_SECTIONS,
     SECTIONS,
     STRATEGIES,
     AgentConfig,
@@ -25,6 +26,7 @@ from ralph.core.settings import (
     LimitsConfig,
     MemoriesConfig,
     ModelsConfig,
+    NotifyConfig,
     PromptConfig,
     StoreConfig,
 )
@@ -51,11 +53,13 @@ __all__ = [
     "LimitsConfig",
     "MemoriesConfig",
     "ModelsConfig",
+    "NotifyConfig",
     "PromptConfig",
     "StoreConfig",
     "apply_flags",
     "check_store_url",
     "load_config",
+    "load_notify_config",
     "parse_toml",
     "read_working_copy",
 ]
@@ -91,6 +95,8 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
         for name, table in tables.items():
             if name in SECTIONS:
                 _parse_section(source, SECTIONS[name], table, values, warnings)
+            elif name in PERSONAL_SECTIONS:
+                warnings.append(f"{source}: ignoring [{name}], which is personal. Set it in {personal_file()}.")
             else:
                 _warn_unknown_key(warnings, source, name, SECTIONS)
     brought = _values_to_trust(values)
@@ -106,6 +112,31 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
         parent, _, key = name.partition(".")
         (values[parent] if key else sections)[key or name] = section.build(**values[name])
     return Config(**sections, warnings=tuple(warnings), brought=brought, untrusted=untrusted)
+
+
+def load_notify_config(environment: Mapping[str, str] = os.environ) -> NotifyConfig:
+    """Read where notifications go: from a person's own file and variables, never from a file of a project.
+
+    Not part of `load_config`, because only runs need it.
+    """
+    section, warnings, path = PERSONAL_SECTIONS["notify"], list[str](), personal_file(environment)
+    values: dict[str, dict[str, Any]] = {section.name: {}}
+    if path_exists(path):
+        directory, _, name = path.rpartition("/")
+        try:
+            table = parse_toml(_read_text(directory, name), MAX_CONFIG_KB).get(section.name, {})
+        except (ValueError, OSError) as error:
+            # The cause may quote a line with a token.
+            raise ConfigError(f"Cannot read {path}: it is not valid TOML, or cannot be read.") from error
+        _parse_section(path, section, table, values, warnings)
+    values[section.name] |= _read_environment(section, environment, warnings)
+    return NotifyConfig(**values[section.name])
+
+
+def personal_file(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path of a person's own settings."""
+    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    return f"{folder}/ralph/config.toml"
 
 
 # --- files -------------------------------------------------------------------------
@@ -184,7 +215,7 @@ def _parse_section(
 ) -> None:
     """Add the known keys of a section to the values, and a warning for each unknown or renamed key."""
     if not isinstance(table, dict):
-        raise ConfigError(f"{source}: {section.name} must be a section, not {_display(table)}.")
+        raise ConfigError(f"{source}: {section.name} must be a section{_instead(section.name, table)}.")
     aliases = section.aliases
     for written, value in table.items():
         name, key = f"{section.name}.{written}", aliases.get(written, written)
@@ -219,13 +250,18 @@ def _convert(source: str, name: str, setting: Setting, value: Any) -> object:
     """Convert a value to the type of the default; raise `ConfigError` if it does not fit."""
     default, expected = setting.default, _expected(setting, value)
     if expected:
-        raise ConfigError(f"{source}: {name} must be {expected}, not {_display(value)}.")
+        raise ConfigError(f"{source}: {name} must be {expected}{_instead(name, value)}.")
     if setting.check and (expected := setting.check(value)):
         # The value may be NAME=value with a secret, so it is not shown.
         raise ConfigError(f"{source}: {name} must be {expected}.")
     if isinstance(default, tuple):
         return tuple(map(float, value)) if _is_numbers(default) else tuple(value)
     return float(value) if isinstance(default, float) else value
+
+
+def _instead(name: str, value: Any) -> str:
+    """Return the part of an error that shows a value, which personal settings keep to themselves: URLs and tokens."""
+    return "" if name.partition(".")[0] in PERSONAL_SECTIONS else f", not {_display(value)}"
 
 
 def _expected(setting: Setting, value: Any) -> str:

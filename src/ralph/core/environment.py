@@ -90,8 +90,8 @@ _PROVIDER_SWITCHES = {
     "GOOGLE_GENAI_USE_GCA": ("GOOGLE_*",),
 }
 """Additional patterns once the user has switched an agent to a cloud provider."""
-_WITHHELD = ("RALPH_TRUST",)
-"""Decisions of a person, which no program inherits, whatever the configuration says."""
+_WITHHELD = ("RALPH_TRUST", "RALPH_NOTIFY_")
+"""Beginnings of the names of decisions and secrets of a person, which no program inherits, whatever is configured."""
 _FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
@@ -113,8 +113,11 @@ def allowed_environment(
             and inherited.get(switch, "").strip().lower() not in _FALSE_VALUES
         ):
             patterns.update(extra)
+    prefixes = _prefixes(patterns)
     return {
-        name: value for name, value in inherited.items() if matches_pattern(name, patterns) and name not in _WITHHELD
+        name: value
+        for name, value in inherited.items()
+        if (name in patterns or name.startswith(prefixes)) and not name.startswith(_WITHHELD)
     }
 
 
@@ -125,8 +128,11 @@ def withheld_variables(passed: Mapping[str, str]) -> list[str]:
 
 def matches_pattern(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a variable matches one of the patterns; `MYAPP_*` matches a prefix."""
-    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(WILDCARD))
-    return name in patterns or name.startswith(prefixes)
+    return name in patterns or name.startswith(_prefixes(patterns))
+
+
+def _prefixes(patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(pattern[:-1] for pattern in patterns if pattern.endswith(WILDCARD))
 
 
 def is_variable_pattern(text: str) -> bool:

@@ -110,8 +110,12 @@ def run_git(
     timeout_seconds: float = GIT_TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
     errors: str = "replace",
+    stdin: bytes | None = None,
+    locks: Sequence[int] = (),
 ) -> GitResult:
     """Run git in a directory and return its result; `environment` is added to the variables it inherits.
+
+    `locks` are descriptors of locked files: if this process is killed, they stay locked until git has ended.
 
     `errors` says what becomes of output that is not UTF-8; "surrogateescape" keeps its bytes.
 
@@ -120,7 +124,7 @@ def run_git(
     """
     variables = {**_inherited_variables(), **(environment or {})}
     _add_settings(variables, _overriding_settings(directory))
-    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables, errors)
+    return _run(directory, (*_NO_PROGRAMS, *arguments), timeout_seconds, variables, errors, stdin, locks)
 
 
 def _inherited_variables() -> dict[str, str]:
@@ -137,15 +141,17 @@ def _run(
     timeout_seconds: float,
     variables: dict[str, str],
     errors: str = "replace",
+    stdin: bytes | None = None,
+    locks: Sequence[int] = (),
 ) -> GitResult:
     try:
-        process = _start(directory, arguments, variables, subprocess.PIPE)
+        process = _start(directory, arguments, variables, subprocess.PIPE, has_input=stdin is not None, locks=locks)
     except OSError as error:
         return GitResult(exit_code=-1, stderr=f"git cannot be started: {error.strerror}")
     try:
         with process:
             try:
-                out, error_output = process.communicate(timeout=timeout_seconds)
+                out, error_output = process.communicate(stdin, timeout=timeout_seconds)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 return GitResult(exit_code=-1, stderr=f"git took longer than {timeout_seconds:g} s")
@@ -164,17 +170,24 @@ def _run(
 
 
 def _start(
-    directory: Path | str, arguments: Sequence[str], variables: dict[str, str], stderr: int | IO[bytes]
+    directory: Path | str,
+    arguments: Sequence[str],
+    variables: dict[str, str],
+    stderr: int | IO[bytes],
+    *,
+    has_input: bool = False,
+    locks: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     with process_start_lock:
         process = subprocess.Popen(
             [_git_program(os.fspath(directory), os.environ.get("PATH", os.defpath)), *arguments],
             cwd=directory,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
             process_group=0,
             env=variables,
+            pass_fds=locks,
         )
         running_git_pids.add(process.pid)
     return process
@@ -227,6 +240,9 @@ def _git_program(directory: str, path_variable: str) -> str:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill git and the programs it started."""
+    if not hasattr(os, "killpg"):  # Windows
+        process.kill()
+        return
     import signal
 
     try:

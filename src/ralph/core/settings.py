@@ -72,6 +72,8 @@ class Section:
 
 SECTIONS: dict[str, Section] = {}
 """All sections in the order of the template."""
+PERSONAL_SECTIONS: dict[str, Section] = {}
+"""Sections of a person's own file, which count in all their projects and never in a file of a project."""
 
 if TYPE_CHECKING:
 
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
         return default
 
     @dataclass_transform(frozen_default=True, kw_only_default=True)
-    def section(name: str, comment: str = "") -> Callable[[type[T]], type[T]]:
+    def section(name: str, comment: str = "", *, is_personal: bool = False) -> Callable[[type[T]], type[T]]:
         """Declare a record whose fields are settings."""
         return lambda cls: cls
 
@@ -90,7 +92,7 @@ else:
         """Declare a setting as the default of a field."""
         return Setting(default=default, comment=comment, **options)
 
-    def section(name, comment=""):
+    def section(name, comment="", *, is_personal=False):
         """Declare a record whose fields are settings."""
 
         def register(cls):
@@ -100,12 +102,15 @@ else:
                     settings[key] = value
                     setattr(cls, key, value.default)
             cls = record(cls)
-            SECTIONS[name] = Section(name=name, comment=comment, build=cls, settings=settings)
+            sections = PERSONAL_SECTIONS if is_personal else SECTIONS
+            sections[name] = Section(name=name, comment=comment, build=cls, settings=settings)
             return cls
 
         return register
 
 
+COMMIT_MODES = ("auto", "always", "never")
+FAILURE_MODES = ("keep", "reset")
 STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
 HATS = ("explorer", "planner", "creator", "critic", "editor")
 PERMISSIONS = ("all", "edit", "read")
@@ -173,6 +178,14 @@ class ExecutionConfig:
     stuck_after: int = setting(3, "consecutive failures before the stuck warning")
     review: bool = setting(False, "true: a read-only agent session checks the work after the gates", needs_trust=True)
     review_model: str = setting("", "empty: the strongest of the ladder", needs_trust=True)
+    commit: str = setting(
+        "auto",
+        'commit each done task: "auto" if the tree was clean at the start, "always", "never"',
+        choices=COMMIT_MODES,
+    )
+    on_failure: str = setting(
+        "keep", 'failed work: "keep" it for the next attempt, or "reset" the tree', choices=FAILURE_MODES
+    )
 
 
 @section("agent")
@@ -324,7 +337,7 @@ class MemoriesConfig:
     rules: int = setting(500, "tokens of standing rules per prompt; 0 for none")
     skill_injection: bool = setting(False, "true: prompts also explain the memory commands")
     files: bool = setting(True, "sync .agent/memories.md and .ralph/knowledge/ with the store")
-    meaning: bool = setting(True, "use vector search if ralph[semantic] is installed")
+    meaning: bool = setting(True, "use vector search if the extra semantic is installed")
     meaning_in_hooks: bool = setting(False, "true: also before each prompt of a session, which takes 0.15 s longer")
     review: bool = setting(False, "true: extracted learnings wait for: ralph learn review")
     shared: bool = setting(True, "use memories shared by other projects in the same database")
@@ -358,6 +371,75 @@ class LearningConfig:
     reflect_cents: float = setting(10.0, "what that may cost per day, in US cents", needs_trust=True)
 
 
+def _expected_webhook(url: str) -> str:
+    return _expected_url(url, "https://ntfy.sh/my-topic")
+
+
+def _expected_endpoint(url: str) -> str:
+    return _expected_url(url, "http://localhost:4318")
+
+
+def _expected_url(url: str, example: str) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("https", "http") and bool(parts.hostname) and not parts.username
+        is_valid = is_valid and (parts.port is None or parts.port > 0) and url.isascii() and url.isprintable()
+    except ValueError:
+        is_valid = False
+    return "" if not url or (is_valid and " " not in url) else f"a URL like {example}"
+
+
+@section("telemetry", "traces and metrics of runs for OpenTelemetry; see docs/telemetry.md")
+class TelemetryConfig:
+    """Where telemetry goes."""
+
+    endpoint: str = setting(
+        "",
+        "collector for OTLP over HTTP, with the otel extra; empty: none",
+        example='endpoint = "http://localhost:4318"',
+        check=_expected_endpoint,
+        needs_trust=True,
+    )
+
+
+NOTIFY_EVENTS = ("ended", "blocked", "login", "limit", "budget")
+"""What a person can be notified of: a run ended; a task is blocked or asks; an agent needs a login; the run waits for a
+usage limit; 80 % of a limit of the run is used."""
+WEBHOOK_FORMATS = ("slack", "discord", "ntfy", "telegram", "json")
+
+
+@section("notify", "how you are told about runs; see docs/running.md", is_personal=True)
+class NotifyConfig:
+    """Where notifications go, and which."""
+
+    on: tuple[str, ...] = setting(NOTIFY_EVENTS, "events to be notified of", choices=NOTIFY_EVENTS)
+    command: tuple[str, ...] = setting(
+        (),
+        "program that gets the text on stdin, the title in RALPH_NOTIFICATION_TITLE",
+        example='command = ["mail", "-s", "Ralph", "me@example.com"]',
+        is_command=True,
+    )
+    webhook: str = setting(
+        "",
+        "URL of Slack, Discord, ntfy, Telegram (with ?chat_id=…) or your own",
+        example='webhook = "https://ntfy.sh/my-topic"',
+        check=_expected_webhook,
+    )
+    format: str = setting("", "shape of its message; empty: by the host", choices=("", *WEBHOOK_FORMATS))
+    token: str = setting("", "bearer token of the webhook, if it needs one")
+    desktop: bool = setting(False, "true: notifications of the desktop")
+    apprise: tuple[str, ...] = setting(
+        (), "URLs of apprise, with the notify extra", example='apprise = ["mailto://user:password@example.com"]'
+    )
+
+    @property
+    def has_target(self) -> bool:
+        """Whether notifications go anywhere."""
+        return bool(self.command or self.webhook or self.desktop or self.apprise)
+
+
 SECTIONS["memories.filter"] = SECTIONS.pop("memories.filter")  # its subsection follows it in the template
 
 
@@ -375,6 +457,7 @@ class Config:
     memories: MemoriesConfig = MemoriesConfig()
     episodes: EpisodesConfig = EpisodesConfig()
     learning: LearningConfig = LearningConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     warnings: tuple[str, ...] = ()
     brought: dict[str, Any] = {}  # noqa: RUF012 -- never changed
     """Values from files that need trust, by name, whether or not they are trusted."""

@@ -152,6 +152,7 @@ SIGIL_NAMES = (
     "handover",
     "subtask",
     "sub-task",
+    "question",
     "verify-pass",
     "verify-fail",
 )
@@ -234,3 +235,22 @@ def format_usd(usd: float) -> str:
     while digits < MAX_DECIMALS and 0 < usd < 10 ** (1 - digits):
         digits += 2
     return f"${usd:,.{digits}f}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration: `3.2s`, `4m 10s`, `2h 05m`."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m"
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 task`, `2 tasks`, `2 memories`."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    plural_noun = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
+    return f"{count:,} {plural_noun}"

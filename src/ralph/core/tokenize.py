@@ -32,6 +32,8 @@ MAX_WORD_LENGTH = 40
 """Maximum length of a word, in characters."""
 MAX_CACHED_CHUNKS = 30_000
 """Number of chunks whose words are cached."""
+MAX_CACHED_LISTS = 1_000
+"""Number of stored lists whose strings are cached."""
 
 STOP_WORDS = frozenset(
     # Verbs that occur in nearly every task do not help to find anything.
@@ -85,6 +87,12 @@ def joined_words(text: str) -> str:
         forget_chunks()
     chunks = chunk_pattern.findall(text)
     return " ".join([*filter(None, map(_stems.__getitem__, chunks)), *filter(None, map(_names.__getitem__, chunks))])
+
+
+def compound_names(text: str) -> set[str]:
+    """Return the identifiers of several words in a text, as a whole: `next_job`, `getUserName`."""
+    chunk_pattern = _ASCII_CHUNK if text.isascii() else compiled_pattern(_CHUNK)
+    return {name for chunk in chunk_pattern.findall(text) for name in _names[chunk].split()}
 
 
 def _split_chunk(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -187,6 +195,7 @@ def _stemmer(language: str) -> Stemmer:
     return _stemmers[language]
 
 
+@lru_cache(MAX_CACHED_LISTS)
 def parse_string_list(stored: str) -> tuple[str, ...]:
     """Return the strings of a stored JSON list; empty if it is damaged."""
     try:

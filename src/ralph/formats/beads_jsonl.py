@@ -72,6 +72,7 @@ def read_beads_jsonl(text: str, at: str) -> PlannedProject:
         problems=tuple(
             sorted([*problems, *task_problems, *notes, *cycles, *memory_problems], key=lambda problem: problem.line)
         ),
+        is_foreign=True,
         note=f"skipped {len(issues) - len(kept):,} that beads marks as deleted" if len(issues) > len(kept) else "",
     )
 

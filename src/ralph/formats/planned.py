@@ -83,6 +83,8 @@ class PlannedProject:
     problems: tuple[ReadProblem, ...] = ()
     note: str = ""
     """What was not meant to be imported, such as deleted entries."""
+    is_foreign: bool = False
+    """Whether another program recorded it, so that its text is not that of the person who imports it."""
 
 
 @record

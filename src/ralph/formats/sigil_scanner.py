@@ -25,11 +25,11 @@ MAX_FENCE_LENGTH = 9
 """Maximum length of a code fence, in characters; longer ones count as this long."""
 LINE_LOOKAHEAD = 200
 """Number of characters inspected to classify a line."""
-DECIDING_SIGILS = ("task-done", "task-failed", "verify-pass", "verify-fail", "hand-over", "subtask")
+DECIDING_SIGILS = ("task-done", "task-failed", "verify-pass", "verify-fail", "hand-over", "subtask", "question")
 """Sigils that decide what happens to a task."""
 LONG_SIGILS = (
     *("failure-report", "learning", "retry-suggestion", "journal", "knowledge", "verify-fail"),
-    *("hand-over", "subtask"),
+    *("hand-over", "subtask", "question"),
 )
 """Sigils whose text may quote another sigil."""
 _SPELLINGS = {"handover": "hand-over", "sub-task": "subtask"}

@@ -34,6 +34,7 @@ from ralph.core.text import (
     truncate,
     truncate_words,
 )
+from ralph.formats.echoes import EchoFinder, fold
 from ralph.formats.failure_reports import parse_report_fields
 from ralph.formats.sigil_scanner import FENCES, MARK, MARKUP, TAG, outermost_marks, unquoted_marks
 
@@ -41,6 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from ralph.formats.echoes import FindTexts
     from ralph.formats.sigil_scanner import SigilMark
 
 KNOWLEDGE_WORDS = 500
@@ -61,6 +63,8 @@ MAX_ITEMS = 100
 """Maximum number of learnings, knowledge entries, reports, MEMORY lines and task ids, each."""
 MAX_SUBTASKS = 12
 """Maximum number of subtasks of one task."""
+MAX_QUESTIONS = 5
+"""Maximum number of questions to a person in one answer."""
 REASON_PARAGRAPHS = 2
 """Number of paragraphs before a reported failure that are taken as its reason if there is no report."""
 MAX_MARKUP = 20
@@ -69,7 +73,7 @@ MAX_PROBLEMS = 50
 SECRET_LOOKAHEAD = 1_000
 """Number of characters read past a cut, so that a secret at the edge is redacted whole."""
 
-_LIMITS = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS}
+_LIMITS = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS, "questions": MAX_QUESTIONS}
 
 _ATTRIBUTE = re.compile(
     r"(?<![\w-])([A-Za-z][\w-]*+) ?= ?"
@@ -95,7 +99,7 @@ _KIND_OF = {
 }
 
 
-def parse_sigils(text: str, prompt: str = "") -> Sigils:
+def parse_sigils(text: str, prompt: str = "", *, find_texts: FindTexts | None = None, task_id: str = "") -> Sigils:
     """Parse the sigils and MEMORY lines of an answer. Never raises, whatever the text.
 
     - Of a sigil that is allowed once, the first non-empty one counts; one `<verify-fail>`
@@ -105,21 +109,35 @@ def parse_sigils(text: str, prompt: str = "") -> Sigils:
     - A tag that is never closed is ignored and hides nothing that follows.
     - In a closed code block a sigil is a quotation, unless the block holds only sigils; in a
       blockquote, a diff or a listing it always is.
-    - A sigil that decides what happens to a task (done, failed, pass, fail, hand-over, subtask)
-      counts in backticks, or after an unclosed long sigil, only on a line of its own: it may be
+    - A sigil that decides what happens to a task (done, failed, pass, fail, hand-over, subtask,
+      question) counts in backticks, or after an unclosed long sigil, only on a line of its own: it may be
       a plan or a partial quotation.
-    - A sigil or MEMORY line that occurs word for word in the prompt is an echo and is ignored.
+    - A sigil or MEMORY line that occurs word for word in the prompt, or in a stored text that `find_texts` returns, is
+      an echo and is ignored; what settles the task `task_id` only if text next to it is repeated too.
     """
     text, prompt = clean(text), clean(prompt)
     findings = _SigilCollector(text)
-    echoes = _fold(prompt)
-    for mark in unquoted_marks(text, findings.problem):
-        raw = text[mark.start : mark.end]
-        if _fold(raw) in echoes:
-            findings.problem("repeated from the prompt", raw)
+    marks = list(unquoted_marks(text, findings.problem))
+    echoes = EchoFinder(text, prompt, find_texts, task_id).sources(marks)
+    for mark in marks:
+        if mark in echoes:
+            findings.problem(f"repeated from {echoes[mark]}", text[mark.start : mark.end])
         else:
             findings.take(mark)
     return findings.sigils()
+
+
+def strip_echoes(text: str, prompt: str, *, find_texts: FindTexts | None = None, task_id: str = "") -> str:
+    """Remove the sigils, quoted ones included, that an answer repeats from its prompt or from stored text."""
+    text = clean(text)
+    marks = [mark for mark in outermost_marks(text, lambda *_: None) if mark.name not in FENCES]
+    echoes = EchoFinder(text, clean(prompt), find_texts, task_id).sources(marks)
+    parts: list[str] = []
+    at = 0
+    for mark in sorted(echoes, key=lambda mark: mark.start):
+        parts.append(text[at : mark.start])
+        at = max(at, mark.end)
+    return "".join([*parts, text[at:]])
 
 
 def strip_sigils(text: str) -> str:
@@ -158,6 +176,7 @@ class _SigilCollector:
         self._hand_over: HandoverSigil | None = None
         self._subtasks: dict[str, SubtaskSigil] = {}
         """Subtasks by normalized title, with `needs` as the agent wrote them."""
+        self._questions: dict[str, None] = {}
         self._verify_passed: bool | None = None
         self._verify_reason = ""
         self._problems: dict[tuple[str, str], None] = {}
@@ -187,6 +206,7 @@ class _SigilCollector:
             next_model=self._next_model,
             hand_over=self._hand_over,
             subtasks=subtasks,
+            question="\n\n".join(self._questions),
             verify_passed=self._verify_passed,
             verify_reason=self._verify_reason,
             problems=tuple(self._problem_lines()),
@@ -226,6 +246,8 @@ class _SigilCollector:
                 self._set_hand_over(mark, body)
             case "subtask":
                 self._add_subtask(mark, body)
+            case "question":
+                self._add_question(body)
             case "verify-pass" | "verify-fail":
                 self._set_verdict(mark, body)
             case _:
@@ -356,6 +378,13 @@ class _SigilCollector:
                 title=title, body=_clean_text(text, MAX_FIELD_CHARACTERS), needs=(needs,)
             )
 
+    def _add_question(self, body: str) -> None:
+        question = _clean_text(body, MAX_FIELD_CHARACTERS)
+        if not question:
+            self.problem("question without text")
+        elif self._has_room("questions"):
+            self._questions[question] = None
+
     def _ordered_subtasks(self) -> Iterator[SubtaskSigil]:
         """Yield the subtasks with only those needs that name another one and form no cycle."""
         needs: dict[str, dict[str, None]] = {key: {} for key in self._subtasks}
@@ -416,7 +445,7 @@ def _split_title(body: str) -> tuple[str, str]:
 
 def _title_key(title: str) -> str:
     """Normalize a title for comparison, because agents do not repeat titles exactly."""
-    return _fold(title.casefold()).strip("[]“”‘’." + MARKUP)
+    return fold(title.casefold()).strip("[]“”‘’." + MARKUP)
 
 
 def _needed_titles(needs: str, known: Container[str]) -> list[str]:
@@ -452,10 +481,6 @@ def _files(text: str) -> tuple[str, ...]:
     paths = (piece.strip().removeprefix("- ").split(" (", 1)[0].strip("[]" + MARKUP) for piece in pieces)
     files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _EMPTY_WORDS)
     return tuple(files)[:MAX_FILES]
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _json_fields(body: str) -> dict[str, str]:

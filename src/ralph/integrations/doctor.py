@@ -12,6 +12,7 @@ from ralph.core.config import STORE_VARIABLE, TOML_NAME, load_config
 from ralph.core.errors import ConfigError, NotTrustedError, RalphError
 from ralph.core.records import record, replace, timestamp
 from ralph.core.store_url import get_password
+from ralph.core.tracking import report_progress
 from ralph.core.trust_record import TRUST_VARIABLE
 from ralph.workspace import open_own_store, store_url
 
@@ -209,6 +210,7 @@ def _file(root: Path) -> Iterator[Finding]:
 
 def _stored_state(health: HealthReport, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """Yield the problems of the stored data, and what it contains."""
+    from ralph.core.extras import upgrade_command
     from ralph.store.maintenance.check import NEWER_VERSION, is_index_problem
 
     for problem in health.problems:
@@ -216,7 +218,7 @@ def _stored_state(health: HealthReport, contents: Callable[[], Iterable[Finding]
             yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX_COMMAND)
             continue
         if NEWER_VERSION in problem:  # intact, so it must not be replaced with an older backup
-            mend = "upgrade ralph: pip install . in a newer clone"
+            mend = f"upgrade Ralph: {upgrade_command()}"
             yield Finding(about="database", is_fine=False, says=problem, mend=mend)
             continue
         # Other problems are about the file, where editing a single memory does not help.
@@ -468,6 +470,7 @@ def _held_entries(root: Path, store: Store | None) -> Iterator[Finding]:
 
     if store is None:
         return
+    report_progress("Comparing the memory files")
     try:
         files = MemoryFiles(store, root, load_config(root))
         files.sync()

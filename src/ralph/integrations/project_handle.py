@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.integrations.background_sync import BackgroundSync
     from ralph.project import Project
+    from ralph.store import FigureCache
 
     R = TypeVar("R")
 
@@ -27,11 +28,25 @@ if TYPE_CHECKING:
 class ProjectHandle:
     """Project directory whose project is opened on first use."""
 
-    def __init__(self, directory: str, actor: Actor = PERSON, background: BackgroundSync | None = None) -> None:
-        """`background` syncs the memory files of a large project instead of each call."""
+    def __init__(
+        self,
+        directory: str,
+        actor: Actor = PERSON,
+        background: BackgroundSync | None = None,
+        figures: Callable[[tuple[float, ...]], FigureCache] | None = None,
+        *,
+        is_read_only: bool = False,
+    ) -> None:
+        """`background` syncs the memory files of a large project instead of each call.
+
+        `figures` returns the figures that handles of one project share, given its settings. With `is_read_only`, no
+        call syncs the memory files.
+        """
         self._directory = directory
         self.actor = actor
         self._background = background
+        self._figures = figures
+        self._is_read_only = is_read_only
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
 
@@ -49,6 +64,8 @@ class ProjectHandle:
 
                 self._project = Project.open(self._directory, actor=self.actor)
                 self._settings = _stamps(self._project)
+                if self._figures:
+                    self._project.store.figures = self._figures(self._settings)
             self._leave_files_to_background(self._project)
             with self._project.synced() as project:
                 result = function(project)
@@ -67,7 +84,7 @@ class ProjectHandle:
 
     def _leave_files_to_background(self, project: Project) -> None:
         background = self._background if self._background and self._background.is_active else None
-        project.files.is_paused = background is not None
+        project.files.is_paused = self._is_read_only or background is not None
         project.files.problems = list(background.problems) if background else []
 
     def release(self) -> None:

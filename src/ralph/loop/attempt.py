@@ -17,6 +17,7 @@ from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
 from ralph.core.files import read_bytes_or_none
 from ralph.core.records import (
+    UNREVIEWED,
     AgentReply,
     AttemptOutcome,
     ResourceUsage,
@@ -29,12 +30,15 @@ from ralph.core.records import (
 from ralph.core.text import sanitize
 from ralph.formats.sigils import parse_sigils, strip_sigils
 from ralph.loop import hats, progress
+from ralph.loop.attempt_details import save_details
 from ralph.loop.environment import (
     SEARCHED_OUTPUT_CHARACTERS,
     session_variables,
 )
 from ralph.loop.git import snapshots
+from ralph.loop.git.commits import attempt_trailers
 from ralph.loop.git.repository import StopRequestedError
+from ralph.loop.git.unfinished import unfinished_changes
 from ralph.loop.integrity.work import is_undone
 from ralph.loop.limits import NO_LIMIT, has_task_limits
 from ralph.loop.options import RunEnding
@@ -42,9 +46,10 @@ from ralph.loop.outcome import MergeProblem, OutcomeContext, claims_done
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.progress import progress_event
 from ralph.loop.prompt import shown_memory_text
-from ralph.loop.settle import capture_attempt, held_change
+from ralph.loop.settle import capture_attempt, held_change, is_fruitless
 from ralph.loop.strategy import session_cost, unknown_model_problem
 from ralph.loop.verify import WorkVerifier
+from ralph.loop.work import AttemptWork
 from ralph.memory.capture.passages import attempt_transcript
 from ralph.memory.freshness import record_file_marks
 from ralph.memory.recall.guided import guided_memories
@@ -54,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ralph.core.records import Attempt, AttemptResult, Prompt
+    from ralph.core.records import Attempt, AttemptResult, FailureReport, Prompt
     from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
@@ -65,6 +70,8 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.attempts import ClaimedAttempt
 
+MAX_FINDINGS_SINCE_FAILURE = 5
+"""Number of failure reports among which the last failure besides findings of hats is looked for."""
 MIN_SESSION_SECONDS = 1.0
 """Minimum time a session gets when its task has almost used up its limit, in seconds."""
 
@@ -91,10 +98,13 @@ class AttemptRunner:
         self._has_lost_claim = has_lost_claim
         self._worktree: TaskWorktree | None = None
         self._directory = run_context.root
+        self._work = AttemptWork(run_context, store, claim.task, emit, has_lost_claim)
         self._feature: str | None = None
         """Name of the feature of the task."""
         self._notices: list[str] = []
         """Lines for the log of the task."""
+        self._is_accepted = False
+        """Whether a person accepted the work without a review."""
         self.reply: AgentReply | None = None
         """What the session answered, once it has ended."""
         self.was_asked = False
@@ -124,25 +134,29 @@ class AttemptRunner:
                             takes_model=self._agent.accepts_model,
                             conflicts=self._worktree.conflicts if self._worktree else (),
                             guided=guided_memories(self._store, self._directory, attempt.agent),
+                            find_unfinished=self._find_unfinished,
                         )
                 self._feature = prepared.context.feature.name if prepared.context.feature else None
                 if context.base:
                     held = context.with_retries(self._store.held_changes.of_unfinished)
+                    if context.work and context.base.is_open:  # what it has put into the tree is not part of the base
+                        context.base.leave_out(context.work.files_before_unfinished())
                     context.base.begin(self._task.id, held)
                 context.installed.wait()
                 approved = self._approved_attempt()
+                self._attempt = replace(self._attempt, start_commit=self._work.start)
                 self._record_start(prepared, approved)
                 outcome_context = self._outcome_context(prepared.plan)
                 if approved:
                     reply = self.reply = self._claim_again(approved)
                 else:
                     reply = self._run_session(prepared.prompt, outcome_context.used)
-                return self._judge(prepared, reply, outcome_context)
+                return self._work.record(self._judge(prepared, reply, outcome_context))
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001
             # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
-            return self._with_unfinished_change(self._result_of_error(error))
+            return self._work.record(self._with_unfinished_change(self._result_of_error(error)))
 
     def _result_of_error(self, error: Exception) -> AttemptResult:
         if isinstance(error, AgentUnavailableError):
@@ -173,17 +187,25 @@ class AttemptRunner:
 
     @contextmanager
     def _task_worktree(self) -> Iterator[None]:
-        """Work in the task's own worktree, if it has one, and commit there what is unfinished."""
+        """Work in the task's own worktree, if it has one."""
         task, branches = self._task, self._context.branches
         if not branches:
+            self._work.begin(self._attempt)
             yield
             return
         with branches.task_lock(task.id, self._should_stop):
-            self._worktree = branches.prepare_worktree(task.id, task.title)
+            trailers = attempt_trailers(self._attempt.run_id, self._attempt.number)
+            self._worktree = branches.prepare_worktree(task.id, task.title, trailers)
             self._directory = self._worktree.directory
-            yield
-            if self._worktree:
-                branches.commit_unfinished(self._worktree)
+            self._work.begin_in(self._worktree)
+            try:
+                yield
+            finally:
+                self._work.end_in(None, "")  # from here on, another worker may use it
+
+    def _find_unfinished(self) -> tuple[str, ...]:
+        """Return what the working tree holds that is not merged or committed."""
+        return unfinished_changes(self._directory, self._worktree.base_commit if self._worktree else "")
 
     def _record_start(self, prepared: PreparedAttempt, approved: Attempt | None) -> None:
         """Record and report the start; `approved` is the attempt whose work is only verified again."""
@@ -203,10 +225,13 @@ class AttemptRunner:
     def _judge(self, prepared: PreparedAttempt, reply: AgentReply, outcome_context: OutcomeContext) -> AttemptResult:
         """Verify what the session claims and return the result of the attempt."""
         prompt = prepared.prompt
-        sigils = self._drop_unknown_model(parse_sigils(reply.text, prompt.text))
+        find_texts = self._context.text_finder(self._store)
+        said = parse_sigils(reply.text, prompt.text, find_texts=find_texts, task_id=self._task.id)
+        sigils = self._drop_unknown_model(said)
         says_done = claims_done(self._task.id, reply, sigils)
         move = hats.resolve_move(self._attempt.hat, sigils, says_done, prepared.plan.hats)
         verdict, merge_problem = self._verify(reply, sigils, move) if says_done else (VerificationResult(), None)
+        self._keep_details(prompt, verdict)
         is_done = says_done and verdict.passed and merge_problem is None
         if (
             self._should_stop()
@@ -230,10 +255,12 @@ class AttemptRunner:
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify what the session claims to have done, and merge it if the task has its own branch."""
         verifier = self._verifier()
+        self._work.begin_verification()
         try:
             return verifier.verify(reply, sigils, move)
         finally:
             self._worktree = verifier.worktree
+            self._work.end_in(verifier.worktree, verifier.merge_commit)
 
     def _verifier(self) -> WorkVerifier:
         return WorkVerifier(
@@ -246,6 +273,7 @@ class AttemptRunner:
             self._has_lost_claim,
             self._call_agent,
             self._report_changes,
+            is_accepted=self._is_accepted,
         )
 
     def _with_unfinished_change(self, result: AttemptResult) -> AttemptResult:
@@ -261,11 +289,7 @@ class AttemptRunner:
         """Return the limits and the history that the result is judged by."""
         store, task, options = self._store, self._task, self._context.run_options
         failed, limited = self._metrics.consecutive_failures, has_task_limits(options)
-        reports = (
-            self._context.with_retries(lambda: store.failures.latest(1, task=task.id), is_settling=True)
-            if failed
-            else []
-        )
+        report, handed_over = self._context.with_retries(self._last_failure, is_settling=True) if failed else (None, ())
         return OutcomeContext(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
@@ -273,21 +297,36 @@ class AttemptRunner:
             used=self._context.with_retries(lambda: store.stats.usage_of_task(task), is_settling=True)
             if limited
             else ResourceUsage(),
-            last_report=reports[0] if reports else None,
+            last_report=report,
+            handed_over=handed_over,
             may_split=plan is not None and plan.can_split,
+            repeated=self._context.fruitless.get(task.id, frozenset()),
         )
+
+    def _last_failure(self) -> tuple[FailureReport | None, tuple[Attempt, ...]]:
+        """Return the last failure of the task besides findings of hats, and what hats handed over since."""
+        reports = self._store.failures.latest(MAX_FINDINGS_SINCE_FAILURE, task=self._task.id)
+        report = next((one for one in reports if one.category != "findings"), None)
+        if report is None:
+            return None, ()
+        later = self._store.attempts.latest(2 * MAX_FINDINGS_SINCE_FAILURE, task=self._task.id)
+        handed = (one for one in later if one.handed_to and (one.number or 0) > report.attempt_number)
+        return report, tuple(handed)[::-1]
 
     # --- the agent ---------------------------------------------------------------------
 
     def _run_session(self, prompt: Prompt, used: ResourceUsage) -> AgentReply:
         """Run the agent and return its reply, with the files it changed."""
         agent, directory = self._agent, self._directory
-        before = None if agent.reports_files else snapshots.take_snapshot(directory)
+        changes = None if agent.reports_files else self._change_detector()
+        if changes:
+            changes.begin(self._work.state_at_start)
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._context.run_options.task_minutes:
             seconds = min(seconds, max(MIN_SESSION_SECONDS, self._context.run_options.task_minutes * 60 - used.seconds))
         watch = self._context.with_retries(lambda: DoneWatch(self._store.scope))
         settings = read_bytes_or_none(self._context.root / TOML_NAME)
+        self._keep_details(prompt)
         self.reply = self._call_agent(prompt.text, self._attempt.model, seconds, directory)
         self._revert_unexplained(watch)
         if self._worktree and self._context.branches:
@@ -297,12 +336,17 @@ class AttemptRunner:
             self._emit(progress_event("warning", message=message))
         knows_files = agent.reports_files
         if self.reply.files is None:
-            after = snapshots.take_snapshot(directory)
-            self.reply = replace(self.reply, files=snapshots.changed_between(directory, before, after))
-            knows_files = before is not None and after is not None
+            found = changes.end(self._work.read_status()) if changes else None
+            self.reply = replace(self.reply, files=found or ())
+            knows_files = found is not None
         mark = snapshots.change_hash(directory, self.reply.files or ()) if knows_files else ""
         self._attempt = replace(self._attempt, change_mark=mark)
         return self.reply
+
+    def _change_detector(self) -> snapshots.ChangeDetector:
+        # Where Ralph moves work in and out of the tree itself, the last session does not tell what was there.
+        is_moved = self._worktree or self._context.work
+        return snapshots.ChangeDetector(self._directory) if is_moved else self._context.changes
 
     def _approved_attempt(self) -> Attempt | None:
         """Return the last attempt if it is enough to verify its work again: a person approved the change it made."""
@@ -320,11 +364,12 @@ class AttemptRunner:
             message = f"{id}: the approved change is no longer there, so the agent tries again"
             self._emit(progress_event("note", message=message))
             return None
+        self._is_accepted = held[-1].reason.startswith(UNREVIEWED)
         return last
 
     def _claim_again(self, approved: Attempt) -> AgentReply:
         """Return a reply that claims the work of an earlier attempt again."""
-        self._emit(progress_event("note", message="a person approved the change: the work is verified again"))
+        self._emit(progress_event("note", message="a person approved the work: it is verified again"))
         return AgentReply(text=f"<task-done>{self._task.id}</task-done>", files=approved.files)
 
     def _revert_unexplained(self, watch: DoneWatch) -> None:
@@ -423,10 +468,17 @@ class AttemptRunner:
             notices=self._notices,
             feature=self._feature,
         )
+        if is_fruitless(reply):
+            self._context.fruitless[self._task.id] = outcome_context.repeated | {reply.ending}
         if not self._context.config.episodes.capture:
             return result
         # What sigils state is stored as notes, memories and reports.
         return replace(result, episodes=attempt_transcript(result.attempt, strip_sigils(reply.text)))
+
+    def _keep_details(self, prompt: Prompt, verdict: VerificationResult | None = None) -> None:
+        """Keep what the session is told and, once its work was checked, the results of that."""
+        if self._context.config.episodes.capture:
+            save_details(self._context.root, self._attempt, prompt, verdict)
 
     def _ask_feedback(self) -> str:
         """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""

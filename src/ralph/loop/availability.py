@@ -12,6 +12,7 @@ from ralph.core.agents import AGENTS
 from ralph.core.records import SessionEnding, timestamp
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import progress_event
+from ralph.loop.waits import WaitTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,13 +49,20 @@ class AgentAvailability:
         outage_seconds: float,
         emit: EventHandler,
         on_wait: Callable[[str, str], None] = lambda _until, _reason: None,
+        waits: WaitTimes | None = None,
     ) -> None:
-        """`on_wait` gets the time until which the run waits for a usage limit and the reason, empty once it is over."""
+        """`on_wait` gets the time until which the run waits for a usage limit and the reason, empty once it is over.
+
+        `waits` counts how long that takes.
+        """
         self._states = [_AgentState(agent, outage_seconds) for agent in agents]
         self._emit = emit
         self._on_wait = on_wait
+        self._waits = waits or WaitTimes(lambda _: None)
         self._lock = threading.Lock()
         self._used = agents[0].name
+        self.next_reset = ""
+        """When the usage limit of the last agent resets, reached or not; empty if it is not known."""
 
     def agent(self, name: str) -> Agent:
         """Return an agent of this run by its name."""
@@ -64,13 +72,15 @@ class AgentAvailability:
         """Record how a session ended; return how the run ends if none of its agents can go on."""
         state = next(state for state in self._states if state.agent.name == name)
         with self._lock:
+            self.next_reset = timestamp(reply.next_reset) if reply and reply.next_reset else ""
             if reply is None or reply.ending is not SessionEnding.MODEL_FAILED:
                 state.recover()
                 return None
             state.fail(_service_error(reply))
             is_over = all(one.ending for one in self._states)
         if message := state.message(is_over=is_over):
-            self._emit(progress_event("warning", message=message))
+            is_permanent = state.error.problem.is_permanent
+            self._emit(progress_event("warning", message=message, needs_login=is_permanent and not is_over))
         return self._states[0].ending if is_over else None
 
     def wait_for_agent(self, should_stop: Callable[[], bool], seconds_left: float) -> Agent | None:
@@ -93,13 +103,15 @@ class AgentAvailability:
                 self._announce_wait(state, left)
             if left > seconds_left:
                 return None
+            since = time.monotonic()
             time.sleep(min(left, STOP_POLL_SECONDS))
+            self._waits.add(state.wait_reason, since)
         return None
 
     def _announce_wait(self, state: _AgentState, left: float) -> None:
         until = timestamp(state.until)
         self._emit(progress_event("waiting_for_limit", agent=state.agent.name, until=until, seconds=round(left, 1)))
-        self._on_wait(until, f"usage limit of {state.agent.name}")
+        self._on_wait(until, state.wait_reason)
 
     def _switch_to(self, agent: Agent) -> Agent:
         with self._lock:
@@ -128,6 +140,12 @@ class _AgentState:
     def seconds_left(self) -> float:
         """Time that it still has to wait, in seconds."""
         return min(self.until - time.time(), self._deadline - time.monotonic())
+
+    @property
+    def wait_reason(self) -> str:
+        """What a run waits for with this agent."""
+        is_limit = self.error.problem is ServiceProblem.USAGE_LIMIT
+        return f"{'usage limit' if is_limit else 'outage'} of {self.agent.name}"
 
     def recover(self) -> None:
         """Record that it could use its model."""

@@ -47,7 +47,7 @@ def plan_attempt(
     takes_model: bool = True,
 ) -> AttemptPlan:
     """Return the hat and the model of the next attempt at a task. Read-only."""
-    history = load_task_history(store, config, task, metrics)
+    history = load_task_history(store, config, task, metrics, takes_model=takes_model)
     order = hats.hat_order(config.hats, strategy_name(config.models, config.agent.model))
     hat = current_hat(store, task, history, order)
     choice = choose_model(
@@ -77,6 +77,6 @@ def current_hat(store: Store, task: Task, history: TaskHistory, order: Sequence[
     current = next((attempt.handed_to for attempt, _ in history.trail if attempt.handed_to in order), None)
     if current:
         return current
-    if task.parent_id and "planner" in order[:-1] and store.attempts.was_planned(task.parent_id):
+    if task.parent_id and "planner" in order[:-1] and store.attempts.settled.was_planned(task.parent_id):
         return order[order.index("planner") + 1]
     return order[0]

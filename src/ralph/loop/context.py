@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ralph.core.errors import StoreNotWritableError
+from ralph.core.errors import StoreError, StoreNotWritableError
 from ralph.core.files import disk_problem
-from ralph.core.records import AttemptOutcome
+from ralph.core.records import TaskStatus
 from ralph.formats.sync import sync
 from ralph.loop.availability import STOP_POLL_SECONDS, AgentAvailability
+from ralph.loop.brakes import AgentBrake, RetryTurns
 from ralph.loop.environment import missing_variables, missing_variables_hint
 from ralph.loop.git.settings import GitSettings
-from ralph.loop.integrity.check import RunBase
+from ralph.loop.git.snapshots import ChangeDetector
 from ralph.loop.integrity.dependencies import InstalledPackages
+from ralph.loop.integrity.run_base import RunBase
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import ignore_output_errors, progress_event
 from ralph.loop.steering import PAUSE, STOP
+from ralph.loop.waits import FULL_DISK, NO_DATABASE, PAUSED
 from ralph.memory.sharing import import_shared
 from ralph.store.retry import retrying
 
@@ -29,12 +33,14 @@ if TYPE_CHECKING:
 
     from ralph.agents import Agent
     from ralph.core.config import Config
-    from ralph.core.errors import StoreError, StoreUnavailableError
-    from ralph.core.records import Attempt, Task
+    from ralph.core.errors import StoreUnavailableError
+    from ralph.core.records import SessionEnding, Task
     from ralph.loop.git.branches import TaskBranches
+    from ralph.loop.git.serial import SerialWork
     from ralph.loop.limits import Budget
     from ralph.loop.options import RunOptions
     from ralph.loop.progress import EventHandler, ProgressEvent
+    from ralph.loop.waits import WaitTimes
     from ralph.store import Store
     from ralph.store.retry import Retry
 
@@ -50,8 +56,6 @@ MAX_POLL_SECONDS = 5.0
 """Maximum interval between checks of the disk, in seconds."""
 MIN_SYNC_INTERVAL_SECONDS = 0.5
 """Minimum interval between two syncs of the memory files, in seconds."""
-MAX_IDENTICAL_CRASHES = 5
-"""Identical consecutive crashes, across more than one task, that are blamed on the agent."""
 
 
 class RunContext:
@@ -70,11 +74,12 @@ class RunContext:
         ask_feedback: Callable[[Task], str] | None,
         branches: TaskBranches | None,
         on_wait: Callable[[str, str], None],
+        waits: WaitTimes,
     ) -> None:
         """`agents` are the agent of the run and those that go on while it waits for its model.
 
         `ask_feedback` asks a person for feedback after Ctrl+C; None when nobody is at the terminal. `on_wait` records
-        that the run waits.
+        that the run waits, and `waits` how long.
         """
         self.run_id = run_id
         self.config = config
@@ -87,6 +92,8 @@ class RunContext:
         """State of the directory before the run, in which one task after another works; None with worktrees."""
         self.installed = InstalledPackages(root, is_compared=_compares(config))
         self.git_settings = GitSettings(root)
+        self.changes = ChangeDetector(root)
+        """Detection of what sessions change in the directory of the run."""
         self.interrupts = Interrupts()
         self.worker_names: set[str] = set()
         """Names of all workers."""
@@ -96,23 +103,55 @@ class RunContext:
         """Held while a worker reserves an iteration and claims a task."""
         self._emit = ignore_output_errors(emit)
         self._emit_lock = threading.Lock()
-        self.availability = AgentAvailability(agents, config.agent.outage_seconds, self.emit, on_wait)
+        self.availability = AgentAvailability(agents, config.agent.outage_seconds, self.emit, on_wait, waits)
+        self.waits = waits
         self._sync_lock = threading.Lock()
         self._state_lock = threading.Lock()
         self._is_paused = False
+        self.work: SerialWork | None = None
+        """Commits of a serial run; None if it makes none."""
         self.is_only_run = True
         """Whether no other run uses the same directory."""
         self._announced: set[str] = set()
         self._file_problems: set[str] = set()
         self._last_sync = -MIN_SYNC_INTERVAL_SECONDS
-        self._crash_reason = ""
-        self._crashed_tasks: list[str | None] = []
-        """Task ids of the latest attempts, as long as all of them crashed for the same reason."""
+        self._tasks_left = 0
+        self._waiting_tasks: set[str | None] = set()
+        """Tasks that this run has left to a person."""
+        self.brake = AgentBrake()
+        self.turns = RetryTurns()
+        self.fruitless: dict[str, frozenset[SessionEnding]] = {}
+        """How sessions that got nowhere have ended, by task."""
 
     def emit(self, event: ProgressEvent) -> None:
         """Emit an event to whoever watches the run; safe to call from any thread."""
         with self._emit_lock:
             self._emit(event)
+
+    def record_status(self, task_id: str | None, status: TaskStatus) -> None:
+        """Record the status of a task after an attempt, to count those that wait for a person."""
+        with self._state_lock:
+            (self._waiting_tasks.add if status is TaskStatus.BLOCKED else self._waiting_tasks.discard)(task_id)
+
+    def run_progress(self, store: Store | None = None) -> dict[str, object]:
+        """Return how far the run is: tasks, cost, time, and when the usage limit resets.
+
+        Tasks that are left are counted with a store; without one, they are as many as last time.
+        """
+        used, waiting = self.budget.used, len(self._waiting_tasks)
+        if self.run_options.only is not None:
+            self._tasks_left = int(not used.done and not waiting)
+        elif store:
+            with suppress(StoreError):  # the run itself notices and reports what is wrong
+                self._tasks_left = store.tasks.progress.count_open()
+        return {
+            "done": used.done,
+            "total": used.done + waiting + self._tasks_left,
+            "waiting": waiting,
+            "cost_usd": used.cost_usd,
+            "seconds": used.seconds,
+            "next_reset": self.availability.next_reset,
+        }
 
     @property
     def should_stop(self) -> bool:
@@ -128,10 +167,14 @@ class RunContext:
             message = "Pausing after the current attempt. To continue: ralph resume"
             self.emit(progress_event("note", message=message if self._is_paused else "Continuing."))
 
-    def wait_while_paused(self) -> None:
-        """Wait until a person continues or ends a paused run."""
+    def wait_while_paused(self, emit: EventHandler) -> None:
+        """Wait until a person continues or ends a paused run; `emit` is told once."""
+        if self._is_paused and not self.should_stop:
+            emit(progress_event("paused"))
         while self._is_paused and not self.should_stop:
+            since = time.monotonic()
             time.sleep(STOP_POLL_SECONDS)
+            self.waits.add(PAUSED, since)
 
     def claim_unannounced(self, names: Sequence[str]) -> list[str]:
         """Return the memory ids or variables that no worker has announced yet, and mark them as announced."""
@@ -144,16 +187,6 @@ class RunContext:
         """Warn once about variables that are set here, named in the output, and not passed on."""
         if names := self.claim_unannounced(missing_variables(output, environment)):
             emit(progress_event("warning", message=missing_variables_hint(names)))
-
-    def record_crash(self, attempt: Attempt) -> bool:
-        """Record an attempt and return whether the agent crashes the same way on every task."""
-        crash = attempt.reason if attempt.outcome is AttemptOutcome.ERROR and not attempt.excused else ""
-        with self._state_lock:
-            if crash != self._crash_reason:
-                self._crash_reason, self._crashed_tasks = crash, []
-            if crash:
-                self._crashed_tasks.append(attempt.task_id)
-            return len(self._crashed_tasks) >= MAX_IDENTICAL_CRASHES and len(set(self._crashed_tasks)) > 1
 
     def wait_for_agent(self) -> Agent | None:
         """Return the agent for the next attempt once it can use its model; None if the run is to end."""
@@ -182,7 +215,9 @@ class RunContext:
             if time.monotonic() > deadline:
                 self.stop_reason = RunEnding.NO_DISK
                 return False
+            since = time.monotonic()
             time.sleep(pause)
+            self.waits.add(FULL_DISK, since)
             pause = min(2 * pause, MAX_POLL_SECONDS)
         self.emit(progress_event("note", message="The disk has free space again."))
         return True
@@ -202,10 +237,11 @@ class RunContext:
         With `is_settling`, retries go on past the time limit and the first Ctrl+C, so that no work is lost.
         """
         began = time.monotonic()
-        has_warned = False
+        has_warned, reason = False, NO_DATABASE
 
         def should_give_up(error: StoreUnavailableError) -> bool:
-            nonlocal has_warned
+            nonlocal has_warned, reason
+            reason = FULL_DISK if isinstance(error, StoreNotWritableError) else NO_DATABASE
             wants_to_stop = self.interrupts.is_requested or self.budget.is_over_time()
             if self.interrupts.is_requested and is_settling and not (has_warned or self.interrupts.is_forced):
                 has_warned = True
@@ -216,6 +252,8 @@ class RunContext:
             return is_over or self.interrupts.is_forced or (wants_to_stop and not is_settling)
 
         def report(message: str, is_available: bool) -> None:
+            if is_available:
+                self.waits.add(reason, began)
             self.emit(progress_event("note" if is_available else "warning", message=message))
 
         return retrying(should_give_up, report)
@@ -226,6 +264,10 @@ class RunContext:
             with retry:
                 result = work()
         return result
+
+    def text_finder(self, store: Store) -> Callable[[Sequence[str]], list[str]]:
+        """Return a function that finds stored texts, with retries."""
+        return lambda fragments: self.with_retries(lambda: store.find_texts(fragments))
 
     def sync_memories(self, store: Store, *, skip_if_recent: bool = False, is_by_agent: bool = True) -> None:
         """Import shared memories and edits to the memory files, and write new memories to those files.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.text import compact_output, one_line, truncate, without_gate_prefix
+from ralph.memory.lifecycle.failure_cause import SAID_NOTHING
 from ralph.memory.recall.render import close_fences, escape_inline, escape_untrusted, fence_for
 
 TYPE_CHECKING = False
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 MAX_TRIED_CHARACTERS, MAX_WHY_CHARACTERS, MAX_SUGGESTION_CHARACTERS = 1_200, 2_000, 400
 """Length of what was tried, of why it failed, and of the suggestion of another task, in characters."""
+MAX_LINE_CHARACTERS = 120
+"""Length of why an older attempt failed, in characters."""
 MAX_SUMMARY_CHARACTERS = 300
 """Length of why another task failed, in characters."""
 MAX_REPEATED_CHARACTERS = 120
@@ -27,16 +30,16 @@ _AVOID = {
 }
 
 
-def report_text(report: FailureReport) -> str:
-    """Render a failure report for a prompt."""
+def report_text(report: FailureReport, *, with_suggestion: bool = True) -> str:
+    """Render a failure report for a prompt; `with_suggestion` if its advice was not refuted since."""
     lines = [f"#### Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}"]
-    if report.retry_suggestion:
+    if report.retry_suggestion and with_suggestion:
         lines.append(f"- **Try instead**: {escape_untrusted(report.retry_suggestion)}")
-    lines += [
-        f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), MAX_TRIED_CHARACTERS))}",
-        f"- **Why it failed**: {_why(report.why)}",
-        f"- **Avoid**: {_avoid(report)}",
-    ]
+    if report.tried != SAID_NOTHING:
+        lines.append(f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), MAX_TRIED_CHARACTERS))}")
+    lines.append(f"- **Why it failed**: {_why(report.why)}")
+    if avoid := _avoid(report):
+        lines.append(f"- **Avoid**: {avoid}")
     if report.files:
         lines.append(f"- **Files**: {', '.join(escape_inline(path) for path in report.files[:MAX_FILES])}")
     if report.trace and report.trace not in report.why:
@@ -58,14 +61,33 @@ def similar_failure_text(report: FailureReport) -> str:
     return text
 
 
-def interruption_text(entry: Attempt) -> str:
-    """Render what the person said who stopped an attempt, and what its agent noted."""
-    notes = entry.notes.removeprefix(entry.feedback).strip()
+def report_line(report: FailureReport) -> str:
+    """Render a failure report in a line."""
+    headline = without_gate_prefix(report.why).split("\n", 1)[0]
     return (
-        f"#### Attempt {entry.number} [interrupted], {entry.started_at[:10]}\n"
-        + (f"- **The person who stopped it said**: {escape_untrusted(entry.feedback)}\n" if entry.feedback else "")
-        + (f"- **Its notes**: {escape_untrusted(notes)}\n" if notes else "")
+        f"- Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}:"
+        f" {escape_inline(one_line(headline, MAX_LINE_CHARACTERS))}\n"
     )
+
+
+def interruption_text(entry: Attempt) -> str:
+    """Render an attempt without a failure report: what the person said who stopped it, and what its agent noted."""
+    notes = truncate(entry.notes.removeprefix(entry.feedback).strip(), MAX_WHY_CHARACTERS)
+    lines = [f"#### Attempt {entry.number} [{entry.outcome}], {entry.started_at[:10]}"]
+    if entry.feedback:
+        lines.append(f"- **The person who stopped it said**: {escape_untrusted(entry.feedback)}")
+    elif entry.reason:
+        lines.append(f"- **Ended**: {escape_inline(one_line(entry.reason, MAX_SUMMARY_CHARACTERS))}")
+    if notes:
+        lines.append(f"- **Its notes**: {escape_untrusted(notes)}")
+    return "\n".join(lines) + "\n"
+
+
+def attempt_line(entry: Attempt) -> str:
+    """Render an attempt without a failure report in a line."""
+    said = one_line(entry.feedback or entry.reason or entry.notes, MAX_LINE_CHARACTERS)
+    what = f": {escape_inline(said)}" if said else ""
+    return f"- Attempt {entry.number} [{entry.outcome}], {entry.started_at[:10]}{what}\n"
 
 
 def _why(why: str) -> str:
@@ -87,6 +109,8 @@ def _fenced(text: str) -> str:
 def _avoid(report: FailureReport) -> str:
     if report.category in _AVOID:
         return _AVOID[report.category]
+    if report.tried == SAID_NOTHING:
+        return ""
     tried = one_line(escape_untrusted(report.tried), MAX_REPEATED_CHARACTERS)
     is_short = tried == report.tried.strip()
     return "doing the same again" if is_short else f"repeating the same approach: {tried}"

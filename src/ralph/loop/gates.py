@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ralph.agents.supervisor.process import run_program
+from ralph.core.excerpt import excerpt
 from ralph.core.records import GateResult, SessionEnding, VerificationResult
 from ralph.core.redaction import redact
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from ralph.agents.supervisor.process import ProcessResult
 
 REDACTED_OUTPUT_CHARACTERS = 200_000
-"""Number of characters at the end of a gate's output that are redacted."""
+"""Number of characters of a gate's output that are redacted."""
 STORED_OUTPUT_CHARACTERS = 20_000
-"""Number of characters at the end of a gate's output that are stored."""
+"""Number of characters of a gate's output that are stored."""
 
 
 SIGPIPE_STATUS = 141
@@ -110,7 +111,7 @@ def _run_gate(
         command=gate,
         passed=passed,
         # Redact before cutting: half a key is not recognized as one.
-        output=redact(ended.text[-REDACTED_OUTPUT_CHARACTERS:])[-STORED_OUTPUT_CHARACTERS:],
+        output=excerpt(redact(excerpt(ended.text, REDACTED_OUTPUT_CHARACTERS)), STORED_OUTPUT_CHARACTERS),
         seconds=ended.seconds,
         detail="" if passed else _failure_detail(ended, limits),
         limit=ended.ending if ended.ending in _LIMITS else None,

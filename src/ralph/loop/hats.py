@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from ralph.core.records import record
 from ralph.core.text import truncate
+from ralph.loop.instructions import SessionRole
 from ralph.loop.strategy import PLAN_THEN_EXECUTE
 from ralph.loop.stuck import WRITING_HATS
 
@@ -34,12 +35,9 @@ _INSTRUCTIONS = {
     "planner": """\
 - Decide how to do this task without changing product code. Write down the steps in order, the alternatives you ruled
   out and why, and the constraints: what must not change, and what the work has to respect.
-- Too much for one session? Split it into subtasks that can each be finished and verified; `needs` lists prerequisites:
-  <subtask title="title of a subtask" needs="title of another; and of a third">what to do in it</subtask>
 """,
     "creator": """\
 - Do the task. If the notes handed over to you turn out wrong, trust what you see and say so.
-- Check your work the way the project does before you hand it over.
 """,
     "critic": """\
 - Look for problems in the work so far: read the diff, run it, try cases its author did not think of.
@@ -50,6 +48,11 @@ _INSTRUCTIONS = {
 - Do not add or remove behavior; the checks that passed must pass again.
 """,
 }
+
+_SPLIT = """\
+- Too much for one session? Split it into subtasks that can each be finished and verified; `needs` lists prerequisites:
+  <subtask title="title of a subtask" needs="title of another; and of a third">what to do in it</subtask>
+"""
 
 
 class MoveKind(StrEnum):
@@ -101,12 +104,24 @@ def _index(hat: str, order: tuple[str, ...]) -> int:
 # --- instructions ------------------------------------------------------------------
 
 
-def hat_instructions(hat: str, order: tuple[str, ...], config: HatsConfig) -> str:
-    """Return the prompt section for a hat; empty in a project without hats."""
+def session_role(hat: str, order: tuple[str, ...]) -> SessionRole:
+    """Return what a session with a hat is to do for its task."""
+    return SessionRole(
+        is_part=len(order) > 1,
+        changes_files=changes_files(hat),
+        ends_task=next_hat(hat, order) is None,
+        plans=hat == "planner",
+    )
+
+
+def hat_instructions(hat: str, order: tuple[str, ...], config: HatsConfig, *, can_split: bool = True) -> str:
+    """Return the prompt section for a hat; empty in a project without hats. `can_split` if it may split the task."""
     own = config.instructions.get(hat, "").strip()
     if order == DEFAULT_ORDER and not own:
         return ""
     text = truncate(own, MAX_INSTRUCTIONS_LENGTH) + "\n" if own else _INSTRUCTIONS.get(hat, "")
+    if hat == "planner" and can_split and not own:
+        text += _SPLIT
     return f"## Your Hat: {hat.capitalize()}\n\n{text}{_how_to_finish(hat, order)}"
 
 

@@ -29,22 +29,24 @@ def import_planned(store: Store, project: PlannedProject, actor: Actor = PERSON)
     ignored = [_status_problem(plan) for plan in planned if actor.is_agent and plan.status is not TaskStatus.PENDING]
     if actor.is_agent:
         planned = tuple(replace(plan, status=TaskStatus.PENDING, reason="", allow=()) for plan in planned)
+    # Another program's records hold the words of whoever reported to it.
+    written_by = "import" if project.is_foreign and not actor.is_agent else actor.kind
     with store.transaction():
-        features = _add_features(store, project)
-        new, known, problems = _resolve(store, planned)
-        new = [replace(task, written_by=actor.kind) for task in new]
+        features = _add_features(store, project, written_by)
+        new, known, problems = _resolve(store, planned, written_by)
+        new = [replace(task, written_by=written_by) for task in new]
         check_parents(store, actor, {task.parent_id for task in new} - {task.id for task in new})
         added = store.tasks.add_all(new)
     found = sorted([*project.problems, *ignored, *problems], key=lambda one: one.line)
     return TaskImport(added=tuple(added), known=known, features=features, unreadable=tuple(found))
 
 
-def _add_features(store: Store, project: PlannedProject) -> int:
+def _add_features(store: Store, project: PlannedProject, written_by: str) -> int:
     """Add the features that do not exist yet, and return their number."""
     known = {feature.name for feature in store.features.all()}
     new = {feature.name: feature for feature in project.features if feature.name not in known}
     for feature in new.values():
-        store.features.add(feature.name, spec=feature.spec, plan=feature.plan)
+        store.features.add(feature.name, feature.spec, feature.plan, written_by)
     return len(new)
 
 
@@ -53,7 +55,9 @@ def _status_problem(plan: PlannedTask) -> ReadProblem:
     return ReadProblem(line=plan.line, why=why, was_read=True)
 
 
-def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[TaskDraft], int, list[ReadProblem]]:
+def _resolve(
+    store: Store, planned: Sequence[PlannedTask], written_by: str
+) -> tuple[list[TaskDraft], int, list[ReadProblem]]:
     """Return the planned tasks that are new, with ids and resolved links, and the links that lead nowhere."""
     existing = store.tasks.all()
     known_ids = {task.id for task in existing}
@@ -70,7 +74,7 @@ def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[TaskDra
         if not known:
             fresh.append(plan)
             if plan.feature and plan.feature not in features:
-                features[plan.feature] = store.features.add(plan.feature).id
+                features[plan.feature] = store.features.add(plan.feature, written_by=written_by).id
     missing = {plan.key: [other for other in plan.dependency_keys if other not in ids] for plan in fresh}
     new = [_new_task(plan, ids, features, missing[plan.key]) for plan in fresh]
     return new, len(planned) - len(fresh), _problems(fresh, ids, missing)

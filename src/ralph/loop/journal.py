@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.errors import UsageError
+from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.paging import Page, ResultList, paged
 from ralph.core.records import now, record
 from ralph.memory.recall.candidates import find_similar_attempts
@@ -11,6 +11,7 @@ from ralph.memory.recall.query import RecallContext
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import AgentSession, Attempt, AttemptOutcome, FailureReport
+    from ralph.loop.git.diffs import AttemptDiff
     from ralph.memory.sessions import SessionService
     from ralph.store import Store
     from ralph.store.database import Row
@@ -52,9 +53,11 @@ class FailureGroup:
 class JournalService:
     """The journal of one opened project."""
 
-    def __init__(self, store: Store, sessions: SessionService) -> None:
+    def __init__(self, store: Store, sessions: SessionService, directory: str) -> None:
+        """`directory` is in the repository with the commits of attempts."""
         self._store = store
         self._sessions = sessions
+        self._directory = directory
 
     def search(self, query: str, limit: int) -> list[JournalEntry]:
         """Return attempts and sessions that match a query, the best of each first."""
@@ -89,6 +92,28 @@ class JournalService:
             )
         runs = [] if run else self._store.runs.latest(1)
         return self._store.attempts.get(run or (runs[0].id if runs else "no run"), int(iteration))
+
+    def diff(self, name: str) -> AttemptDiff:
+        """Return what an attempt changed, by `RUN/ITERATION`."""
+        from ralph.loop.git.diffs import attempt_diff
+
+        return attempt_diff(self._directory, self.get(name))
+
+    def task_diff(self, task_id: str, attempt: int | None = None) -> AttemptDiff:
+        """Return what an attempt at a task changed; by default, what all attempts did until it was last done."""
+        from ralph.loop.git.diffs import attempt_diff
+
+        self._check_ids(None, task_id)
+        attempts = self._store.attempts.latest(MAX_REPORTS, task=task_id)
+        if attempt is None:
+            if not attempts:
+                raise UsageError(f"{task_id} has no attempts yet.", code="no-attempts")
+            last = next((index for index, one in enumerate(attempts) if one.commits or one.checkpoint), 0)
+            return attempt_diff(self._directory, attempts[last], attempts[last + 1 :])
+        found = [one for one in attempts if one.number == attempt]
+        if not found:
+            raise NotFoundError("Attempt", f"{task_id}/{attempt}")
+        return attempt_diff(self._directory, found[0])
 
     def failures(
         self,

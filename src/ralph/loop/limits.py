@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = float("inf")
 """Seconds of a session or gate without a timeout."""
+NEARLY_USED = 0.8
+"""Share of a limit of the run from which it is reported as nearly used."""
 TIME_LIMIT_TOLERANCE = 0.99
 """Share of a task's minutes that counts as all of them: a session may end slightly early."""
 
@@ -31,6 +33,8 @@ class Budget:
         self._started_iterations = self._used.iterations
         self._initial_iterations = self._used.iterations
         self._started_at = time.monotonic() - self._used.seconds
+        self._reported: set[int] = set()
+        """Limits that were reported as nearly used."""
 
     @property
     def seconds(self) -> float:
@@ -92,6 +96,21 @@ class Budget:
         limit = self._options.minutes
         return limit * 60 - self.seconds if limit else NO_LIMIT
 
+    def newly_scarce(self) -> list[str]:
+        """Return the usage of each limit that is nearly used as text, once for each limit."""
+        used, caps = self.used, _caps(self._options)
+        amounts = (
+            (used.iterations, caps.iterations),
+            (used.seconds / 60, caps.minutes),
+            (used.cost_usd, caps.cost_usd),
+            (used.tokens, caps.tokens),
+        )
+        scarce = {index for index, (amount, cap) in enumerate(amounts) if NEARLY_USED * cap <= amount < cap}
+        with self._lock:
+            new, self._reported = scarce - self._reported, self._reported | scarce
+        texts = _share_texts(used, caps)
+        return [texts[index][1] for index in sorted(new)]
+
     def usage_lines(self) -> list[str]:
         """Return the usage of each limit as text, such as "3 of 10 iterations"."""
         return _shares(self.used, _caps(self._options))
@@ -113,13 +132,16 @@ def _caps(run_options: RunOptions, prefix: str = "") -> UsageLimits:
 
 def _shares(used: ResourceUsage, caps: UsageLimits) -> list[str]:
     """Return the usage of each limit as text."""
-    shares = [
+    return [text for cap, text in _share_texts(used, caps) if cap]
+
+
+def _share_texts(used: ResourceUsage, caps: UsageLimits) -> list[tuple[float, str]]:
+    return [
         (caps.iterations, f"{used.iterations} of {caps.iterations} iterations"),
         (caps.minutes, f"{used.seconds / 60:.1f} of {caps.minutes:g} minutes"),
         (caps.cost_usd, f"{format_usd(used.cost_usd)} of {format_usd(caps.cost_usd)}"),
         (caps.tokens, f"{used.tokens:,} of {caps.tokens:,} tokens"),
     ]
-    return [text for cap, text in shares if cap]
 
 
 # --- limits of a task --------------------------------------------------------------------

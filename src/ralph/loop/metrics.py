@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import AttemptOutcome, record
-from ralph.loop.strategy import ModelEvidence, ModelTotals
+from ralph.loop.strategy import FIXED, ModelEvidence, ModelTotals, strategy_name
 from ralph.loop.stuck import NO_CHANGE_MARK, PastAttempt, assess_attempts
 from ralph.memory.lifecycle.task_type import task_type_of
 
@@ -35,15 +35,19 @@ class TaskHistory:
         return self.evidence.stuck_state
 
 
-def load_task_history(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> TaskHistory:
-    """Return statistics on earlier attempts at a task and at similar tasks."""
+def load_task_history(
+    store: Store, config: Config, task: Task, metrics: TaskMetrics, *, takes_model: bool = True
+) -> TaskHistory:
+    """Return statistics on earlier attempts at a task and, if a model is chosen for it, at similar tasks."""
     trail = store.attempts.since_reset(task, MAX_TRAIL_ATTEMPTS) if metrics.total_attempts else []
     stuck_state = stuck_state_of(trail, config)
     latest = next((attempt for attempt, _ in trail if _is_conclusive(attempt)), None)
     difficulty = metrics.difficulty
     kind = task_type_of(task.title, task.body)
     similar = (
-        store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
+        store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind)
+        if takes_model and _compares_models(config)
+        else []
     )
     if difficulty and similar:
         same = store.stats.group_by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
@@ -89,8 +93,13 @@ def _is_conclusive(attempt: Attempt) -> bool:
     return attempt.outcome is not AttemptOutcome.INTERRUPTED and not attempt.excused
 
 
+def _compares_models(config: Config) -> bool:
+    """Return whether the strategy asks which models got similar tasks done."""
+    return strategy_name(config.models, config.agent.model) != FIXED
+
+
 def _uses_statistics(config: Config) -> bool:
-    """Return whether the strategy depends on the success of models so far."""
+    """Return whether the strategy depends on the success of models with all tasks."""
     return config.models.strategy == "cost-optimized"
 
 

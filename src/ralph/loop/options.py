@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from ralph.core.config import LimitsConfig
 
 
+MAX_WORKERS = 64
+"""Maximum number of parallel tasks."""
+
+
 class RunEnding(StrEnum):
     """Why a run stopped."""
 
     COMPLETE = "all tasks are done"
+    TASK_DONE = "the task is done; others are not"
     LIMIT_ITERATIONS = "the limit on iterations was reached"
     LIMIT_MINUTES = "the time limit was reached"
     LIMIT_COST = "the cost limit was reached"
@@ -73,10 +78,21 @@ class RunEnding(StrEnum):
         }.get(self, 0)
 
 
+_RAISED_LIMITS: dict[str, str] = {
+    RunEnding.LIMIT_ITERATIONS: " --max-iterations N",
+    RunEnding.LIMIT_MINUTES: " --max-minutes N",
+    RunEnding.LIMIT_COST: " --max-cost USD",
+    RunEnding.LIMIT_TOKENS: " --max-tokens N",
+}
 _LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_COST, RunEnding.LIMIT_TOKENS)
 SERVICE_ENDINGS = (RunEnding.NO_MODEL, RunEnding.NO_LOGIN, RunEnding.NO_CREDIT, RunEnding.UNKNOWN_MODEL)
 """Endings of a run whose agents could not use their models."""
 _RESUMABLE = (*_LIMITS, *SERVICE_ENDINGS, RunEnding.NO_DISK, RunEnding.INTERRUPTED, RunEnding.STOPPED)
+
+
+def resume_command(ending: str, run_id: str = "") -> str:
+    """Return the command that continues a run, with an option that raises the limit it has reached, if any."""
+    return f"ralph run --resume{f' {run_id}' if run_id else ''}{_RAISED_LIMITS.get(ending, '')}"
 
 
 @record
@@ -134,14 +150,12 @@ def apply_limits(run_options: RunOptions, limits: LimitsConfig) -> RunOptions:
 def dump_options(run_options: RunOptions, worker: str = "") -> str:
     """Return the options to store with a run for resuming it, and its worker, as JSON.
 
-    Leaves out `only`, which applies to one invocation, and values that contain a secret.
+    Leaves out values that contain a secret.
     """
     from ralph.core.redaction import redact  # `ralph status` only reads options
 
     defaults = record_fields(RunOptions())
-    changed = {
-        name: value for name, value in record_fields(run_options).items() if value != defaults[name] and name != "only"
-    }
+    changed = {name: value for name, value in record_fields(run_options).items() if value != defaults[name]}
     safe = {name: value for name, value in changed.items() if redact(text := json.dumps(value)) == text}
     return json.dumps({**safe, WORKER_KEY: worker} if worker else safe)
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import re
 
+from ralph.core.excerpt import looks_like_error
 from ralph.core.records import (
+    ASKS,
     FAILED_OUTCOMES,
     NEEDS_PERSON,
+    OUT_OF_RETRIES,
+    UNREVIEWED,
     AttemptOutcome,
     ErrorType,
     FailureReport,
@@ -25,6 +29,7 @@ from ralph.core.text import gate_failure_prefix, one_line, sanitize
 from ralph.loop.hats import MoveKind
 from ralph.loop.limits import add_attempt_usage, exhausted_task_limit
 from ralph.loop.options import RunOptions
+from ralph.memory.lifecycle.error_category import is_error_summary, without_error_mark
 from ralph.memory.lifecycle.failure_cause import NO_REASON
 
 TYPE_CHECKING = False
@@ -42,7 +47,7 @@ if TYPE_CHECKING:
 
 MAX_FAILURE_COUNTS = 4
 """Number of failure counts read from the end of an output, where the summary is."""
-NO_SIGIL = "no sigil"
+NO_SIGIL = "no completion signal"
 
 # Outcome, error type and report category of sessions that did not finish.
 _ENDINGS = {
@@ -99,9 +104,13 @@ class OutcomeContext:
     used: ResourceUsage = ResourceUsage()
     """Usage of the task before this attempt."""
     last_report: FailureReport | None = None
-    """Latest failure report of the task."""
+    """Latest failure report of the task that is not a finding of another hat."""
+    handed_over: tuple[Attempt, ...] = ()
+    """Attempts at the task since that failure that handed their part over, oldest first."""
     may_split: bool = False
     """Whether the agent may split the task."""
+    repeated: frozenset[SessionEnding] = frozenset()
+    """How sessions of the task that got nowhere have ended before; the first of each kind does not count."""
 
 
 @record
@@ -123,6 +132,8 @@ class AttemptJudgment:
     """Check that rejected finished work: "gate", "integrity" or "review"."""
     needs_person: bool = False
     """Whether only a person can accept the work."""
+    question: str = ""
+    """What the agent asks a person."""
 
 
 @record
@@ -166,8 +177,11 @@ def judge_attempt(
         return _failed_verification(verdict)
     if merge_problem and merge_problem.category:
         return _not_merged(merge_problem)
+    splits = bool(sigils.subtasks) and may_split
+    if sigils.question and task_id not in sigils.done_ids and not splits:
+        return _asks(sigils.question)
     is_done = task_id in sigils.done_ids and (move is None or move.kind is MoveKind.DONE)
-    if sigils.subtasks and may_split and not is_done:
+    if splits and not is_done:
         return _split(sigils.subtasks, move if plans else None)
     if move and move.kind is MoveKind.BACK:
         return _handed_back(move)
@@ -188,6 +202,16 @@ def judge_attempt(
         reason, category = NO_SIGIL, "no_sigil"
     return AttemptJudgment(
         outcome=AttemptOutcome.BLOCKED, reason=reason, error_type=ErrorType.UNKNOWN, category=category
+    )
+
+
+def _asks(question: str) -> AttemptJudgment:
+    """Return the judgment of an answer that asks a person: the task waits for them, and nothing has failed."""
+    return AttemptJudgment(
+        outcome=AttemptOutcome.BLOCKED,
+        reason=f"{ASKS}: {one_line(question)}",
+        category="question",
+        question=question,
     )
 
 
@@ -230,6 +254,16 @@ def _failed_verification(verdict: VerificationResult) -> AttemptJudgment:
     failed = next((gate for gate in verdict.gates if not gate.passed), None)
     if failed is None and verdict.integrity and not verdict.integrity.passed:
         return _held(verdict.integrity)
+    if failed is None and verdict.review and verdict.review.is_silent:
+        return AttemptJudgment(
+            outcome=AttemptOutcome.RETRIED,
+            reason=f"{UNREVIEWED}: {one_line(verdict.review.reason, 160)}",
+            error_type=ErrorType.UNKNOWN,
+            category="not_verified",
+            details=verdict.review.reason,
+            failed_check="review",
+            needs_person=True,
+        )
     if failed is None:
         reason = verdict.review.reason if verdict.review else ""
         return AttemptJudgment(
@@ -269,9 +303,13 @@ def _held(integrity: IntegrityResult) -> AttemptJudgment:
 def most_informative_line(gate: GateResult) -> str:
     """Return the most informative line of a failed gate's output, or how it ended."""
     lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
-    line = gate.detail if gate.limit else (*errors, *lines[-1:], gate.detail)[0]
-    return one_line(sanitize(line), 160)
+    named = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror\b.{0,12}:|panicked at", line)]
+    telling = [line for line in named if not is_error_summary(line)]
+    others = [line for line in lines if looks_like_error(line)]
+    line = gate.detail if gate.limit else (*telling, *named, *others, *lines[-1:], gate.detail)[0]
+    if line.endswith(":") and "panicked at" in line:  # Rust says why in the next line
+        line = " ".join([line, *lines[lines.index(line) + 1 :][:1]])
+    return one_line(sanitize(without_error_mark(line)), 160)
 
 
 def classify_error(text: str) -> tuple[str, ErrorType]:
@@ -295,16 +333,18 @@ def next_status(
     failures = context.metrics.failures_since_reset + 1
     if judgment.outcome is AttemptOutcome.DONE and not judgment.handed_to:
         return NextStatus(status=TaskStatus.DONE)
-    if judgment.subtasks or judgment.outcome is AttemptOutcome.INTERRUPTED or attempt.excused:
-        return NextStatus(status=TaskStatus.PENDING)
+    if judgment.question:
+        return NextStatus(status=TaskStatus.BLOCKED, reason=judgment.reason)
     if judgment.needs_person:
         return NextStatus(status=TaskStatus.BLOCKED, reason=f"{NEEDS_PERSON}: {judgment.reason}")
+    if judgment.subtasks or judgment.outcome is AttemptOutcome.INTERRUPTED or attempt.excused:
+        return NextStatus(status=TaskStatus.PENDING)
     if merge_problem and merge_problem.waits_for_person:
         return NextStatus(status=TaskStatus.BLOCKED, reason=f"waits for a person: {judgment.reason}")
     if spent := exhausted_task_limit(context.run_options, add_attempt_usage(context.used, attempt)):
         reason = f"has used up {spent}, waits for a person; last: {judgment.reason or attempt.outcome}"
         return NextStatus(status=TaskStatus.BLOCKED, reason=reason, spent_limit=spent)
     if judgment.outcome in FAILED_OUTCOMES and failures > context.max_retries:
-        reason = f"failed {failures} times, waits for a person; last: {judgment.reason}"
+        reason = f"failed {failures}{OUT_OF_RETRIES}{judgment.reason}"
         return NextStatus(status=TaskStatus.BLOCKED, reason=reason, is_out_of_retries=True)
     return NextStatus(status=TaskStatus.PENDING)

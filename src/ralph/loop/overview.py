@@ -61,6 +61,8 @@ class Overview:
     cost_usd: float
     memories: int
     last_run: Run | None
+    last_run_state: str
+    """`ended`, `running` or `killed`; empty if there is no run, or if it is unknown elsewhere."""
     warnings: tuple[str, ...]
 
 
@@ -75,14 +77,13 @@ class OverviewService:
         self._root = root
         self._tasks = tasks
         self._takes_model = takes_model
-        self._trouble: tuple[object, tuple[TaskTrouble, ...], int] | None = None
-        """Tasks in trouble, with the event they were found after."""
 
     def __call__(self, most: int | None = None, *, problems: tuple[str, ...] = ()) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
         takes_model = self._takes_model()
         tasks, attempts = self._store.tasks, self._store.attempts
-        totals = self._store.stats.totals()
+        last_event, figures = self._store.events.last_seq(), self._store.figures
+        totals = figures.get("totals", last_event, self._store.stats.totals)
         runs = self._store.runs.latest(1)
         running = attempts.running()
         gone = _dead_workers(running)
@@ -91,7 +92,7 @@ class OverviewService:
         trouble, trouble_count = self._in_trouble(takes_model)
         return Overview(
             root=self._root,
-            counts=tasks.progress.counts(),
+            counts=figures.get("counts", last_event, tasks.progress.counts),
             running=tuple(one for one in running if one.worker not in gone),
             left=tuple(one for one in running if one.worker in gone),
             ready=tuple(tasks.progress.ready(most)),
@@ -111,18 +112,20 @@ class OverviewService:
             # Not store.memories: `ralph status` would load all of it for one number.
             memories=MemoryStatistics(self._store.scope).count(),
             last_run=runs[0] if runs else None,
+            last_run_state=_run_state(runs[0], running) if runs else "",
             warnings=(*self._config.warnings, *problems),
         )
 
     def _in_trouble(self, takes_model: bool) -> tuple[tuple[TaskTrouble, ...], int]:
         """Return the tasks in most trouble, and the number of tasks in any."""
-        key = self._store.events.last_seq(), takes_model
-        if self._trouble is None or self._trouble[0] != key:
+
+        def find() -> tuple[tuple[TaskTrouble, ...], int]:
             worst, count = self._store.stats.failing_tasks()
             tasks = self._store.tasks.get_many(one.task_id for one in worst)
             found = (self._trouble_of(tasks[one.task_id], one, takes_model) for one in worst if one.task_id in tasks)
-            self._trouble = key, tuple(found), count
-        return self._trouble[1:]
+            return tuple(found), count
+
+        return self._store.figures.get("trouble", (self._store.events.last_seq(), takes_model), find)
 
     def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
         from ralph.loop.choose_model import plan_attempt  # only loaded when a task has failed
@@ -138,6 +141,19 @@ class OverviewService:
             model=plan.choice.model,
             model_reason=plan.choice.reason,
         )
+
+
+def _run_state(run: Run, running: Sequence[Attempt]) -> str:
+    if run.ended_at:
+        return "ended"
+    from ralph.loop.options import stored_worker
+    from ralph.loop.workers import dead_workers, is_worker_alive, worker_name
+
+    worker = stored_worker(run.options)
+    if dead_workers({worker}):
+        return "killed"
+    is_active = worker == worker_name() or is_worker_alive(worker) or any(one.run_id == run.id for one in running)
+    return "running" if is_active else ""
 
 
 def _dead_workers(running: Sequence[Attempt]) -> set[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ralph.core.records import record
+from ralph.core.records import record, replace
 from ralph.loop import hats
 from ralph.loop.choose_model import plan_attempt
+from ralph.loop.previous_attempts import cut_off_attempt
 from ralph.loop.prompt import build_prompt
 from ralph.memory.recall.gather import gather_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ralph.core.config import Config
     from ralph.core.records import Prompt, PromptContext, Task, TaskMetrics
@@ -41,8 +42,14 @@ def prepare_attempt(
     takes_model: bool = True,
     conflicts: Sequence[str] = (),
     guided: frozenset[str] = frozenset(),
+    find_unfinished: Callable[[], tuple[str, ...]] = tuple,
+    find_dead: Callable[[set[str]], set[str]] = lambda workers: set(),
 ) -> PreparedAttempt:
-    """Return the plan, the context and the prompt of an attempt, which repeats no memory of `guided`. Read-only."""
+    """Return the plan, the context and the prompt of an attempt, which repeats no memory of `guided`. Read-only.
+
+    `find_unfinished` returns what the working tree holds; it is called after an attempt that was cut off.
+    `find_dead` is as for `gather_context`.
+    """
     plan = plan_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
     context = gather_context(
         store,
@@ -55,7 +62,10 @@ def prepare_attempt(
         hat=plan.hat,
         trail=plan.trail,
         guided=guided,
+        find_dead=find_dead,
     )
+    if cut_off_attempt(context):
+        context = replace(context, unfinished=find_unfinished())
     prompt = build_prompt(
         context,
         iteration=iteration,
@@ -66,9 +76,10 @@ def prepare_attempt(
         episodes_tokens=config.episodes.budget,
         rules_tokens=config.memories.rules,
         with_skill=config.memories.enabled and config.memories.skill_injection,
-        hat_instructions=hats.hat_instructions(plan.hat, plan.hats, config.hats),
+        hat_instructions=hats.hat_instructions(plan.hat, plan.hats, config.hats, can_split=plan.can_split),
         conflicts=conflicts,
         models=config.models.ladder,
         can_split=plan.can_split,
+        role=hats.session_role(plan.hat, plan.hats),
     )
     return PreparedAttempt(plan=plan, context=context, prompt=prompt)

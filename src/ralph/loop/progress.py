@@ -7,7 +7,7 @@ from ralph.loop.outcome import most_informative_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ralph.core.records import Attempt, AttemptResult, GateResult, Prompt, PromptContext, Review, Task
     from ralph.loop.options import RunOptions
@@ -21,9 +21,10 @@ class ProgressEvent:
     """Event of a run.
 
     `what` is one of run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended,
-    review_started, review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting,
-    waiting_for_limit, note, warning, extracted, consolidated, reflected, run_ended. With several workers,
-    `details["worker"]` is the worker's number.
+    review_started, review_ended, committed, merged, ignored, learned, heard, stale, attempt_ended, interrupted,
+    waiting, waiting_for_limit, paused, budget_nearly_used, note, warning, extracted, consolidated, reflected,
+    run_ended. With several workers, `details["worker"]` is the worker's number. `details["run"]` says how far the
+    run is whenever an attempt starts or ends.
     """
 
     what: str
@@ -63,8 +64,13 @@ def run_started_event(
     is_reviewed: bool,
     is_resumed: bool,
     used: Sequence[str],
+    progress: Mapping[str, object],
+    commit_note: str = "",
 ) -> ProgressEvent:
-    """Return the event of a run that starts or resumes; `gates` are the configured ones, run or not."""
+    """Return the event of a run that starts or resumes; `gates` are the configured ones, run or not.
+
+    `commit_note` says why work is not committed, or by whom it is.
+    """
     return progress_event(
         "run_started",
         run_id=run_id,
@@ -79,6 +85,8 @@ def run_started_event(
         holdout=run_options.holdout,
         is_resumed=is_resumed,
         used=list(used),
+        run=progress,
+        commit_note=commit_note,
     )
 
 
@@ -90,6 +98,7 @@ def attempt_started_event(task: Task, attempt: Attempt, *, is_default_model: boo
         task_id=task.id,
         title=task.title,
         attempt=attempt.number,
+        agent=attempt.agent,
         model=attempt.model,
         model_reason=attempt.model_reason,
         is_default_model=is_default_model,
@@ -108,7 +117,7 @@ def recalled_event(context: PromptContext, prompt: Prompt) -> ProgressEvent:
         past_work=len(prompt.episodes),
         journal=len(context.journal),
         previous_attempts=len(context.reports),
-        advice=len(context.interruptions),
+        advice=sum(bool(one.feedback) for one in context.attempts),
         tokens=prompt.tokens,
     )
 
@@ -164,6 +173,7 @@ def attempt_ended_event(attempt: Attempt, result: AttemptResult, used: Sequence[
         spent_limit=result.spent_limit,
         is_out_of_retries=result.is_out_of_retries,
         failed_check=result.failed_check,
+        question=result.question.text if result.question else "",
         parts=[part.title for part in result.subtasks],
         used=[*used, *result.limits_used],
     )

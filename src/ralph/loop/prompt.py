@@ -7,15 +7,29 @@ past work and the knowledge, but never the task, the latest failure or the instr
 
 from __future__ import annotations
 
-from ralph.core.memory_types import LEARNING_CATEGORIES, SIGNAL_TYPES
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection, replace
 from ralph.core.skill import PROMPT_SECTION
 from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, truncate
-from ralph.loop.failure_text import interruption_text, report_text, similar_failure_text
+from ralph.loop.authored_text import SPEC_TOKENS, authored_line, authored_text, render_feature, render_parents
+from ralph.loop.failure_text import similar_failure_text
+from ralph.loop.instructions import (
+    CONFLICT_INSTRUCTIONS,
+    LEAVE_CONFLICTS,
+    OTHER_APPROACH,
+    REPRODUCE_ADVICE,
+    RESOLVE_CONFLICTS,
+    SPLIT_INSTRUCTIONS,
+    STUCK_WARNING,
+    SessionRole,
+    memory_instructions,
+    task_instructions,
+)
+from ralph.loop.journal_section import entry_name, journal_text, untold_entries
+from ralph.loop.previous_attempts import ATTEMPTS_TOKENS, render_attempts, render_unfinished
+from ralph.loop.question_text import ANSWERS_SECTION, answers_text
 from ralph.loop.stuck import EscalationStep, stuck_warning_lines
 from ralph.memory.recall.render import (
     close_fences,
-    escape_inline,
     escape_untrusted,
     render_knowledge_section,
 )
@@ -25,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.core.records import Attempt, PromptContext, Task
+    from ralph.core.records import PromptContext, Task
     from ralph.loop.strategy import ModelChoice
     from ralph.loop.stuck import StuckState
 
@@ -39,109 +53,14 @@ PREREQUISITES = "Completed Prerequisites"
 """Heading of what the tasks that came first left behind."""
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
-ATTEMPTS_TOKENS = 1_500
 HANDOVER_TOKENS = 1_500
 SIMILAR_FAILURES_TOKENS = 400
 STATUS_TOKENS = 150
-FEATURE_TOKENS = 2_000
-"""Token budget of the spec and of the plan, each."""
-MIN_REPEATED_CHARACTERS = 20
-"""Length from which notes that another section tells are not repeated in the journal, in characters."""
 PREREQUISITE_CHARACTERS = 300
 """Maximum length of the notes of a prerequisite, in characters."""
-
-TASK_INSTRUCTIONS = """\
-# How to work here
-
-You work on one task of this project, alone, in a fresh session in the project directory. Nobody can answer questions.
-Complete the task below, and nothing else.
-
-- Read code before you change it. Follow the conventions you find.
-- Check your work the way the project does (its tests, its build) before you claim that it is done.
-- When the task is finished, end with this sigil on a line of its own, with the task's id in place of TASK_ID:
-
-  <task-done>TASK_ID</task-done>
-
-- If you cannot finish it, explain why, so that the next attempt can build on that:
-
-  <failure-report>
-  what_tried: what you did
-  why_failed: what went wrong, as precisely as you know
-  error_category: test_failure, build_error, missing_file, logic_error, timeout, or a word of your own
-  relevant_files: the files involved, separated by commas
-  stack_trace: the first lines of the error
-  </failure-report>
-  <retry-suggestion>what the next attempt should do differently</retry-suggestion>
-  <task-failed>TASK_ID</task-failed>
-
-- If you can, rate how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
-"""
-
-MEMORY_INSTRUCTIONS = f"""\
-## Memory
-
-What you write in these sigils is stored and shown to later sessions when it is relevant to them. Use them sparingly
-and be precise: one fact that saves an hour is worth more than ten obvious ones.
-
-### End-of-Task Journal
-End every session with a few sentences on what you decided and why, and what the next session should know:
-
-<journal>
-Decisions, discoveries, and what is left to do.
-</journal>
-
-### Knowledge
-When you learn something lasting about this project (how it is built, a convention, a pitfall and its workaround),
-record it. At least one lowercase tag; at most 500 words:
-
-<knowledge tags="tag1,tag2" title="Short, specific title">
-What is the case, where, and what to do about it.
-</knowledge>
-
-### Learnings
-For a lesson about how to work here, with one of the categories
-{", ".join(LEARNING_CATEGORIES)}:
-
-<learning category="pitfall" tags="tag1,path/to/file.py">One to three sentences.</learning>
-
-A single line works as well; the word after MEMORY is one of
-{", ".join(SIGNAL_TYPES)}:
-
-MEMORY:pattern:How something specific is done here
-
-Also keep CLAUDE.md up to date with what every session in this project should know.
-"""
-
-CONFLICT_INSTRUCTIONS = """\
-### Merge Conflicts
-
-The work so far on this task was merged with changes that others made meanwhile, and these files conflict. Resolve
-the conflicts first: preserve the intent of both sides, and leave no conflict markers.
-"""
 MAX_LISTED_CONFLICTS = 30
 """Maximum number of conflicting files listed."""
-
-REPRODUCE_ADVICE = (
-    "Reproduce the failure with the smallest example you can, and read the real output before you change anything."
-)
-STUCK_WARNING = """\
-### Stuck Loop Warning
-
-This task has failed {failures} times in a row. Repeating the same approach will fail again.
-
-- Do not start from the approaches listed under Previous Attempts. Question the assumptions they share.
-{signs}- Consider another approach: another place for the change, another tool, or reverting earlier changes first.
-"""
-
-SPLIT_INSTRUCTIONS = """\
-- If the task is too large or combines several things, split it into subtasks that can each be finished and verified
-  alone. Write one sigil for each, with everything its session needs to know, and end with task-failed. `needs` names
-  the subtasks that must come first:
-
-  <subtask title="title of a subtask" needs="title of another">what to do in it</subtask>
-"""
-
-FIXED_SECTIONS = {"Instructions": TASK_INSTRUCTIONS, "Memory": MEMORY_INSTRUCTIONS}
+DEFAULT_ROLE = SessionRole()
 
 
 def build_prompt(
@@ -159,15 +78,16 @@ def build_prompt(
     conflicts: Sequence[str] = (),
     models: Sequence[str] = (),
     can_split: bool = True,
+    role: SessionRole = DEFAULT_ROLE,
 ) -> Prompt:
     """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
     `memories_tokens` is the project's budget for knowledge, if lower than the default, `episodes_tokens` that for past
     work, and `rules_tokens` that for standing rules; `with_skill` adds how to use the memory from the command line;
     `conflicts` are files with merge conflicts; `models` are those the agent may ask for; `can_split` tells whether a
-    stuck task may be split.
+    stuck task may be split, `role` what the session is to do for its task.
     """
-    fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
+    fixed = [_section("Instructions", task_instructions(role)), _section("Memory", memory_instructions(role))]
     if with_skill and context.with_memory:
         fixed.append(_section("Skill", PROMPT_SECTION))
     rules = render_standing(context.rules, rules_tokens) if context.rules else StandingSection()
@@ -177,14 +97,16 @@ def build_prompt(
     task = [
         *([_section("Hat", hat_instructions)] if hat_instructions else []),
         _task(context),
-        *_conflicts(conflicts),
+        *([_section(ANSWERS_SECTION, answers_text(context.questions))] if context.questions else []),
+        *_conflicts(conflicts, role),
         *_feature(context),
     ]
     tail = [
         *_handovers(context),
         *_previous_attempts(context),
+        *_unfinished(context, role.changes_files),
         *_similar_failures(context),
-        *_stuck_warning(context, stuck_state, can_split),
+        *_stuck_warning(context, stuck_state, can_split, role),
         _status(context, iteration, choice, stuck_state, models),
     ]
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
@@ -244,11 +166,11 @@ def _section(
 
 def _task(context: PromptContext) -> PromptSection:
     task = context.task
-    lines = ["## Task", "", f"**{task.id}**: {escape_inline(task.title)}"]
+    lines = ["## Task", "", f"**{task.id}**: {authored_line(task.title, task.written_by)}"]
     if task.body:
-        lines += ["", escape_untrusted(task.body)]
-    if context.parent:
-        lines += ["", f"Part of {context.parent.id}: {escape_inline(context.parent.title)}"]
+        lines += ["", authored_text("description", task.body, task.written_by)]
+    for parent in render_parents(context.parents, _subject(context)):
+        lines += ["", parent]
     if context.prerequisites:
         lines += ["", f"### {PREREQUISITES}", ""]
         lines += [_prerequisite(done, notes) for done, notes in context.prerequisites]
@@ -258,23 +180,15 @@ def _task(context: PromptContext) -> PromptSection:
 
 def _prerequisite(done: Task, notes: str) -> str:
     suffix = f": {truncate(one_line(escape_untrusted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
-    return f"- {done.id} {escape_inline(done.title)}{suffix}"
+    return f"- {done.id} {authored_line(done.title, done.written_by)}{suffix}"
 
 
 def _feature(context: PromptContext) -> list[PromptSection]:
     feature = context.feature
     if not feature:
         return []
-    limit = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
-    parts = [f"## Feature: {escape_inline(feature.name)}"]
-    left_out = []
-    for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
-        if text:
-            parts.append(f"### {name}\n\n{close_fences(truncate(escape_untrusted(text), limit))}")
-        if len(text) > limit:
-            left_out.append(OmittedItem(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
-    text = "\n\n".join(parts) + "\n"
-    return [_section("Feature", text, 2 * FEATURE_TOKENS, shown=(feature.id,), left_out=left_out)]
+    shown = render_feature(feature, _subject(context))
+    return [_section("Feature", f"{shown.text}\n", 2 * SPEC_TOKENS, shown=(feature.id,), left_out=shown.left_out)]
 
 
 def _subject(context: PromptContext) -> str:
@@ -297,72 +211,25 @@ def _past_work(context: PromptContext, cap_tokens: int, budget_tokens: int) -> l
 
 
 def _journal(context: PromptContext, budget_tokens: int, told: Mapping[str, str]) -> PromptSection:
-    """Return the journal; notes that another section tells (`told`, by its name) are not repeated."""
-    pointers = {entry: _section_that_tells(entry, told) for entry in context.journal}
-    entries = [entry for entry in context.journal if entry.run_id == context.run_id or not pointers[entry]]
-    entries = [replace(entry, notes=f"see {where}") if (where := pointers[entry]) else entry for entry in entries]
-    text, shown = journal_text(entries, budget_tokens, context.run_id)
-    names = [_entry_name(entry) for entry in entries]
-    left_out = [
-        *(
-            OmittedItem(what=_entry_name(entry), why=f"told under {where}")
-            for entry, where in pointers.items()
-            if where and entry.run_id != context.run_id
-        ),
-        *(OmittedItem(what=name, why=f"exceeds the budget of {budget_tokens} tokens") for name in names[shown:]),
-    ]
-    return _section("Run Journal", text, JOURNAL_TOKENS, shown=names[:shown], left_out=left_out)
-
-
-def _entry_name(entry: Attempt) -> str:
-    return f"{entry.run_id}/{entry.iteration}"
-
-
-def _section_that_tells(entry: Attempt, told: Mapping[str, str]) -> str:
-    """Return the name of the section that already has the notes of a journal entry; empty if none has."""
-    notes = " ".join(escape_untrusted(entry.notes).split())
-    if len(notes) < MIN_REPEATED_CHARACTERS:
-        return ""
-    return next((name for name, text in told.items() if notes in " ".join(text.split())), "")
-
-
-def journal_text(entries: Sequence[Attempt], budget_tokens: int, run_id: str | None = None) -> tuple[str, int]:
-    """Return the journal section and the number of entries it shows: in order, as many as fit.
-
-    With `run_id`, entries of other runs name their run.
-    """
-    text = "## Run Journal\n"
-    shown = 0
-    for entry in entries:
-        block = f"\n{_journal_entry(entry, run_id)}\n"
-        if len(text) + len(block) > budget_tokens * CHARACTERS_PER_TOKEN:
-            break
-        text += block
-        shown += 1
-    return (text, shown) if shown else ("", 0)
-
-
-def _journal_entry(entry: Attempt, run_id: str | None) -> str:
-    cost = f" | **Cost**: ${entry.cost_usd:.4f}" if entry.cost_usd else ""
-    lines = [
-        f"### Iteration {entry.iteration} [{entry.outcome}]",
-        f"- **Task**: {entry.task_id or 'none'}",
-        f"- **Model**: {escape_inline(entry.model or (f'default of {entry.agent}' if entry.agent else 'unknown'))}",
-        f"- **Duration**: {entry.seconds:.1f}s{cost}",
-        f"- **Files**: {', '.join(escape_inline(path) for path in entry.files) or 'none'}",
-        f"- **Notes**: {escape_untrusted(entry.notes) or 'no notes'}",
-    ]
-    if run_id is not None and entry.run_id != run_id:
-        lines.insert(1, f"- **Run**: {entry.run_id}, {entry.started_at[:10]}")
-    return "\n".join(lines)
+    """Return the journal; what another section tells (`told`, by its name) is not repeated."""
+    handed_over = {entry_name(one): "Handed Over" for one in context.handovers}
+    entries, left_out = untold_entries(context.journal, told, handed_over)
+    text, shown = journal_text(entries, budget_tokens, context.run_id, _subject(context))
+    why = f"exceeds the budget of {budget_tokens} tokens"
+    left_out += [OmittedItem(what=entry_name(one), why=why) for one in entries if one not in shown]
+    return _section("Run Journal", text, JOURNAL_TOKENS, shown=map(entry_name, shown), left_out=left_out)
 
 
 def _previous_attempts(context: PromptContext) -> list[PromptSection]:
-    """Return the failed attempts at this task, newest first."""
-    text = "### Previous Attempts\n\nThis task was attempted before. Build on what is listed here; do not repeat it.\n"
-    blocks = [(report.attempt_number, report_text(report)) for report in context.reports]
-    blocks += [(entry.number or 0, interruption_text(entry)) for entry in context.interruptions]
-    return _attempts_section("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
+    told = render_attempts(context)
+    if told is None:
+        return []
+    return [_section("Previous Attempts", told.text, ATTEMPTS_TOKENS, shown=told.shown, left_out=told.left_out)]
+
+
+def _unfinished(context: PromptContext, changes_files: bool) -> list[PromptSection]:
+    text = render_unfinished(context, changes_files=changes_files)
+    return [_section("Unfinished Work", text)] if text else []
 
 
 def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[PromptSection]:
@@ -400,11 +267,12 @@ def _similar_failures(context: PromptContext) -> list[PromptSection]:
     return [_section("Failures of Other Tasks", text, SIMILAR_FAILURES_TOKENS, shown=shown)]
 
 
-def _conflicts(files: Sequence[str]) -> list[PromptSection]:
+def _conflicts(files: Sequence[str], role: SessionRole) -> list[PromptSection]:
     if not files:
         return []
+    text = CONFLICT_INSTRUCTIONS.format(advice=RESOLVE_CONFLICTS if role.changes_files else LEAVE_CONFLICTS)
     named = "".join(f"- {escape_untrusted(path)}\n" for path in files[:MAX_LISTED_CONFLICTS])
-    return [_section("Merge Conflicts", f"{CONFLICT_INSTRUCTIONS}\n{named}")]
+    return [_section("Merge Conflicts", f"{text}\n{named}")]
 
 
 def _handovers(context: PromptContext) -> list[PromptSection]:
@@ -421,24 +289,33 @@ def _handovers(context: PromptContext) -> list[PromptSection]:
     return _attempts_section("Handed Over", text, blocks, HANDOVER_TOKENS)
 
 
-def _stuck_warning(context: PromptContext, stuck_state: StuckState, can_split: bool) -> list[PromptSection]:
-    if not context.with_memory or stuck_state.step not in (EscalationStep.DECOMPOSE, EscalationStep.PERSON):
+def _is_warned(context: PromptContext, stuck_state: StuckState) -> bool:
+    return context.with_memory and stuck_state.step in (EscalationStep.DECOMPOSE, EscalationStep.PERSON)
+
+
+def _stuck_warning(
+    context: PromptContext, stuck_state: StuckState, can_split: bool, role: SessionRole
+) -> list[PromptSection]:
+    if not _is_warned(context, stuck_state):
         return []
     signs = "".join(f"- {line}\n" for line in stuck_warning_lines(stuck_state) or [REPRODUCE_ADVICE])
-    text = STUCK_WARNING.format(failures=stuck_state.failures, signs=signs) + (SPLIT_INSTRUCTIONS if can_split else "")
+    text = STUCK_WARNING.format(failures=stuck_state.failures, signs=signs)
+    text += OTHER_APPROACH if role.changes_files else ""
+    text += SPLIT_INSTRUCTIONS if can_split and not role.plans else ""  # a planner is told so by its hat
     return [_section("Stuck Loop Warning", text)]
 
 
 def _status(
     context: PromptContext, iteration: int, choice: ModelChoice, stuck_state: StuckState, models: Sequence[str]
 ) -> PromptSection:
-    failures = f", {stuck_state.failures} failed in a row" if stuck_state.failures else ""
+    is_told = not stuck_state.failures or _is_warned(context, stuck_state)
+    failures = "" if is_told else f", {stuck_state.failures} failed in a row"
     model, model_reason = choice.model, choice.reason
     lines = [
         "### Loop Status",
         "",
-        f"- Iteration {iteration} of {context.run_id or 'the next run'}",
-        f"- Attempt {context.attempt_number} at this task{failures}",
+        f"- Iteration {iteration} of this run",
+        f"- Attempt {context.attempt_number} at this task{_since_reset(context)}{failures}",
         f"- {_rates(context.recent_outcomes)}",
         *([f"- Tasks like this took {context.estimate}"] if context.estimate else []),
         f"- Model: {one_line(model or 'the agent’s default', 60)} ({one_line(model_reason, 120)})",
@@ -447,6 +324,12 @@ def _status(
         names = one_line(", ".join(models), 80)
         lines.append(f"- To ask for another model next time ({names}): <next-model>NAME</next-model>")
     return _section("Loop Status", "\n".join(lines) + "\n", STATUS_TOKENS)
+
+
+def _since_reset(context: PromptContext) -> str:
+    """Return that a person has given a task a fresh start, or an empty string."""
+    before = context.task.reset_after
+    return f", number {context.attempt_number - before} since a person reset it" if before else ""
 
 
 def _rates(outcomes: Sequence[AttemptOutcome]) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 
 from ralph.core.records import MemoryState, now, record
+from ralph.loop.git.unfinished import unfinished_changes
 from ralph.loop.prepare import prepare_attempt
 from ralph.loop.prompt import RULES_SECTION
+from ralph.loop.run_log import is_run_over
+from ralph.loop.workers import dead_workers
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.memory.recall.gather import next_context, recall_for_prompt, running_id
 from ralph.memory.recall.select import SAID_BY_GUIDE
@@ -14,9 +17,11 @@ from ralph.memory.recall.select import SAID_BY_GUIDE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
 
     from ralph.core.config import Config
     from ralph.core.records import Episode, Memory, OmittedItem, Prompt, RecalledMemory
+    from ralph.loop.choose_model import AttemptPlan
     from ralph.loop.prepare import PreparedAttempt
     from ralph.memory.queries import MemoryQueries
     from ralph.memory.recall.query import RecallContext
@@ -66,7 +71,10 @@ class EpisodeExplanation:
 class PromptService:
     """Previews of the prompts of one opened project. Changes nothing."""
 
-    def __init__(self, store: Store, config: Config, memory: MemoryQueries, takes_model: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: Store, config: Config, memory: MemoryQueries, takes_model: Callable[[], bool], directory: Path
+    ) -> None:
+        self._directory = directory
         self._store = store
         self._config = config
         self._memory = memory
@@ -75,7 +83,7 @@ class PromptService:
     def preview(self, task_id: str, *, model: str | None = None, with_memory: bool = True) -> Prompt:
         """Return the prompt that the next attempt at a task would get."""
         runs = self._store.runs.latest(1)
-        active = runs[0] if runs and runs[0].ended_at is None else None
+        active = runs[0] if runs and not is_run_over(runs[0]) else None
         return self._prepare(
             task_id,
             run_id=active.id if active else "",
@@ -84,6 +92,13 @@ class PromptService:
             with_memory=with_memory,
             takes_model=self._takes_model(),
         ).prompt
+
+    def plan(self, task_id: str) -> AttemptPlan:
+        """Return the hat and the model that the next attempt at a task would get, with the reasons."""
+        from ralph.loop.choose_model import plan_attempt
+
+        task, metrics = self._store.tasks.get(task_id), self._store.stats.metrics(task_id)
+        return plan_attempt(self._store, self._config, task, metrics, takes_model=self._takes_model())
 
     def explain(self, memory_id: str, task_id: str) -> Explanation:
         """Return how a memory scores for a task, its rank, and why it is not shown."""
@@ -203,6 +218,8 @@ class PromptService:
             with_memory=with_memory,
             takes_model=takes_model,
             guided=self._guided(),
+            find_unfinished=lambda: unfinished_changes(self._directory),
+            find_dead=dead_workers,
         )
 
     def _guided(self) -> frozenset[str]:

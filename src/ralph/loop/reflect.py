@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from ralph.agents import Limits, SessionOptions, open_agent
-from ralph.agents.supervisor.sandbox import sandbox_of
-from ralph.core.errors import RalphError, UsageError
+from ralph.core.errors import RalphError
 from ralph.core.records import SessionEnding, now, record, replace
-from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, format_usd, one_line
-from ralph.loop.environment import store_variables
-from ralph.loop.git.read_only import ReadOnlyWorktree
-from ralph.loop.git.settings import GitSettings
-from ralph.loop.git.worktrees import SESSION_ACTION
-from ralph.loop.limits import NO_LIMIT
+from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, format_usd
+from ralph.loop.ask import ask_read_only, cost_of, open_asked_agent, session_problem
 from ralph.loop.strategy import session_cost
 from ralph.memory.capture.reflection import MAX_MATERIAL_LENGTH, build_reflection_prompt, read_answer
 from ralph.memory.reflection import default_since, gather_material, read_state, reserve, settle, stage_answer
@@ -29,8 +22,6 @@ if TYPE_CHECKING:
     from ralph.memory.capture.reflection import Proposal, ReflectionMaterial
     from ralph.store import Store
 
-MAX_SECONDS = 600.0
-"""Timeout of a reflection, if that of sessions is longer, in seconds."""
 AGENT_TOKENS = 20_000
 """Tokens that agents send to their model besides the prompt, by which the cost of a session is estimated."""
 ANSWER_TOKENS = 4_000
@@ -98,16 +89,7 @@ def reflect(
 
     Raises `RalphError` if it may not cost that much. Files are not reverted unless `is_only_run`.
     """
-    if options.agent:
-        config = replace(config, agent=replace(config.agent, name=options.agent))
-    if options.model:
-        config = replace(config, agent=replace(config.agent, model=options.model))
-    agent = open_agent(config.agent, directory, config.models)
-    if options.model and not agent.accepts_model:
-        raise UsageError(
-            f"The {agent.name} agent takes no model. Put {{model}} into its command, or leave out the model.",
-            code="no-model",
-        )
+    config, agent = open_asked_agent(config, directory, options.agent, options.model)
     began = now()
     since = options.since or default_since(read_state(store), only_new=options.only_new)
     length = min(MAX_MATERIAL_LENGTH, config.prompt.budget_tokens * CHARACTERS_PER_TOKEN)
@@ -137,10 +119,19 @@ def reflect(
     max_cost = limit - spent if limit is not None else options.max_cost_usd or 0.0
     reply: AgentReply | None = None
     try:
-        reply, changed = _run_session(store, config, directory, agent, prompt, max_cost, should_stop, is_only_run)
+        reply, changed = ask_read_only(
+            store,
+            config,
+            directory,
+            agent,
+            prompt,
+            max_cost_usd=max_cost,
+            should_stop=should_stop,
+            is_only_run=is_only_run,
+        )
     finally:
         # A session that broke off may have cost what was expected.
-        cost = _cost(config, agent, reply) if reply else expected
+        cost = cost_of(config, agent, reply) if reply else expected
         is_seen = reply is not None and reply.ending is SessionEnding.FINISHED
         state = settle(store, expected or 0.0, cost or 0.0, began if is_seen else "")
     result = replace(result, cost_usd=cost, spent_usd=state.spent_usd, limit_usd=limit)
@@ -151,52 +142,13 @@ def _with_answer(
     store: Store, result: ReflectionResult, reply: AgentReply, changed: tuple[str, ...], material: ReflectionMaterial
 ) -> ReflectionResult:
     """Validate and stage the answer of a session that finished and changed nothing."""
-    if reply.ending is not SessionEnding.FINISHED:
-        return replace(result, problem=f"the session did not finish: {reply.detail or reply.ending.value}")
-    if changed:
-        return replace(
-            result, problem=f"the session changed files, which is undone: {one_line(', '.join(changed), 120)}"
-        )
+    if problem := session_problem(reply, changed):
+        return replace(result, problem=problem)
     answer = read_answer(reply.text, material)
     if answer.problem:
         return replace(result, problem=answer.problem)
     added, proposals, known = stage_answer(store, answer, result.agent)
     return replace(result, added=tuple(added), proposals=tuple(proposals), refused=(*answer.refused, *known))
-
-
-def _run_session(
-    store: Store,
-    config: Config,
-    directory: Path,
-    agent: Agent,
-    prompt: str,
-    max_cost_usd: float,
-    should_stop: Callable[[], bool],
-    is_only_run: bool,
-) -> tuple[AgentReply, tuple[str, ...]]:
-    """Run a read-only session, as for a review; return its reply, and the files whose changes were undone."""
-    limits = config.agent
-    session = SessionOptions(
-        directory=directory,
-        model=config.agent.model if config.agent.model and agent.accepts_model else None,
-        limits=Limits(
-            seconds=min(limits.seconds or NO_LIMIT, MAX_SECONDS),
-            idle_seconds=limits.idle_seconds or NO_LIMIT,
-            output_bytes=int(limits.output_mb * 1024 * 1024) or sys.maxsize,
-            memory_bytes=limits.memory_mb * 1024 * 1024,
-            processes=limits.processes,
-            sandbox=sandbox_of(config, directory, agent=agent.name, is_read_only=True),
-        ),
-        environment={"RALPH_READ_ONLY": "1", "GIT_REFLOG_ACTION": SESSION_ACTION, **store_variables(config)},
-        should_stop=should_stop,
-        on_output=lambda _: None,
-        read_only=True,
-        max_cost_usd=max_cost_usd,
-    )
-    with ReadOnlyWorktree(directory, GitSettings(directory), reverts=is_only_run) as frozen:
-        store.database.release_connection()
-        reply = agent.work(prompt, session)
-    return reply, frozen.reverted
 
 
 def _expected_cost(config: Config, agent: Agent, prompt: str, options: ReflectionOptions) -> float | None:
@@ -210,11 +162,3 @@ def _expected_cost(config: Config, agent: Agent, prompt: str, options: Reflectio
             code="reflection-cost-unknown",
         )
     return expected
-
-
-def _cost(config: Config, agent: Agent, reply: AgentReply) -> float | None:
-    """Return what a session cost, or None if that is unknown."""
-    if reply.cost_usd:
-        return reply.cost_usd
-    tokens = session_cost(config.models, config.agent.model, reply.tokens_in, reply.tokens_out)
-    return tokens if tokens is not None else 0.0 if agent.reports_cost else None

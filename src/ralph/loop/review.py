@@ -1,25 +1,26 @@
 """Prompt and verdict of a verification session. Pure.
 
 Only an explicit pass counts: a session that says nothing, crashes or changes the
-files under review has not verified anything.
+files under review has not verified anything. One that says nothing or crashes is
+not the fault of the work either: it is asked once more, and then a person decides.
 """
 
 from __future__ import annotations
 
-from ralph.core.records import Review, SessionEnding
+from ralph.core.records import Review, SessionEnding, replace
 from ralph.core.text import one_line, truncate
-from ralph.memory.recall.render import close_fences, escape_inline, escape_untrusted
+from ralph.loop.authored_text import authored_line, authored_text, render_feature, render_parents
+from ralph.loop.question_text import answers_text
+from ralph.memory.recall.render import close_fences, escape_untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.core.records import AgentReply, Feature, Sigils, Task
+    from ralph.core.records import AgentReply, Feature, Question, Sigils, Task
 
 MAX_LISTED_FILES = 50
 """Maximum number of changed files listed in the prompt."""
-MAX_SPEC_LENGTH = 8_000
-"""Maximum length of the feature's spec in the prompt, in characters."""
 MAX_NOTES_LENGTH = 2_000
 """Maximum length of the session's notes in the prompt, in characters."""
 
@@ -42,29 +43,30 @@ files, run the tests, try it out, but do not change anything. Changes are revert
 """
 
 
-def build_review_prompt(task: Task, feature: Feature | None, files: Sequence[str], notes: str) -> str:
-    """Return the prompt of a session that verifies an attempt."""
-    parts = [REVIEW_INSTRUCTIONS, f"## Task\n\n**{task.id}**: {escape_inline(task.title)}"]
+def build_review_prompt(
+    task: Task,
+    feature: Feature | None,
+    files: Sequence[str],
+    notes: str,
+    parents: Sequence[Task] = (),
+    questions: Sequence[Question] = (),
+) -> str:
+    """Return the prompt of a session that verifies an attempt; `parents` are the tasks it is part of, nearest first."""
+    subject = f"{task.title}\n{task.body}"
+    parts = [REVIEW_INSTRUCTIONS, f"## Task\n\n**{task.id}**: {authored_line(task.title, task.written_by)}"]
     if task.body:
-        parts.append(escape_untrusted(task.body))
+        parts.append(authored_text("description", task.body, task.written_by))
+    parts += render_parents(parents, subject)
+    if questions:
+        parts.append(answers_text(questions).rstrip())
     if feature and feature.spec:
-        spec = close_fences(truncate(escape_untrusted(feature.spec), MAX_SPEC_LENGTH))
-        parts.append(f"## Feature: {escape_inline(feature.name)}\n\n{spec}")
+        parts.append(render_feature(replace(feature, plan=""), subject).text)
     changed = "\n".join(f"- {escape_untrusted(path)}" for path in files[:MAX_LISTED_FILES])
     more = f"\n- and {len(files) - MAX_LISTED_FILES} more" if len(files) > MAX_LISTED_FILES else ""
     parts.append(f"## Changed Files\n\n{changed + more or 'Unknown: find out what changed.'}")
     if notes:
         parts.append(f"## What the Session Said\n\n{close_fences(truncate(escape_untrusted(notes), MAX_NOTES_LENGTH))}")
     return "\n\n".join(parts) + "\n"
-
-
-def strip_echo(answer: str, prompt: str) -> str:
-    """Remove the lines an answer repeats from its prompt, which names both verdicts.
-
-    Some agents print the prompt before they answer.
-    """
-    prompt_lines = {line.strip() for line in prompt.splitlines()} - {""}
-    return "\n".join(line for line in answer.splitlines() if line.strip() not in prompt_lines)
 
 
 def is_passing_answer(answer: str, task_id: str) -> bool:
@@ -92,4 +94,5 @@ def judge_review(
         return Review(passed=True, reply=reply)
     else:
         reason = sigils.verify_reason or "the verification session gave no reason"
-    return Review(passed=False, has_verdict=is_judged, reason=reason, reply=reply)
+    is_silent = not is_judged and not changed and reply.ending is not SessionEnding.STOPPED
+    return Review(passed=False, has_verdict=is_judged, is_silent=is_silent, reason=reason, reply=reply)

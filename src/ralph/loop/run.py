@@ -13,13 +13,17 @@ from ralph.loop import progress
 from ralph.loop.context import RunContext
 from ralph.loop.environment import missing_password_warning
 from ralph.loop.git.branches import TaskBranches
+from ralph.loop.git.serial import SerialWork
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
 from ralph.loop.options import SERVICE_ENDINGS, RunEnding, RunSummary
 from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
+from ralph.loop.report import read_report
+from ralph.loop.report_text import short_lines
 from ralph.loop.steering import RequestWatch
 from ralph.loop.strategy import NO_MODEL_REASON, candidate_models, model_note
+from ralph.loop.waits import WaitTimes
 from ralph.loop.worker import Worker
 from ralph.loop.workers import RunLock
 from ralph.memory.capture.promotion import learn_from_histories, run_histories
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from ralph.loop.options import RunOptions
     from ralph.loop.progress import EventHandler
     from ralph.store import Store
+    from ralph.store.runs import RunStore
 
 JOIN_POLL_SECONDS = 0.2
 """Interval at which the main thread wakes up to handle signals, in seconds."""
@@ -116,14 +121,20 @@ class Loop:
             emit=self._emit,
             ask_feedback=self._ask_feedback,
             branches=branches,
-            on_wait=lambda until, reason: self._record_wait(run.id, until, reason),
+            on_wait=lambda until, reason: self._record_on_run(lambda runs: runs.set_wait(run.id, until, reason)),
+            waits=WaitTimes(lambda seconds: self._record_on_run(lambda runs: runs.add_waits(run.id, seconds))),
         )
         embedding = EmbeddingThread(
             self._store.reopen,
             self._options.with_memory and self._config.memories.meaning,
             lambda: context.interrupts.is_requested,
         )
-        requests = RequestWatch(self._store, run.id, context.handle_request)
+        requests = RequestWatch(
+            self._store,
+            run.id,
+            context.handle_request,
+            lambda runs: runs.record_alive(run.id, context.budget.seconds, tuple(context.worker_names)),
+        )
         with (
             RunLock(self._directory) as lock,
             context.interrupts,
@@ -144,7 +155,7 @@ class Loop:
             try:
                 worker = Worker(context, self._store, 1 if self._options.parallel > 1 else 0)
                 worker.release_dead_claims()
-                self._announce_start(context)
+                self._announce_start(context, self._open_work(context))
                 # Says what is wrong with the files, even if no task is ready.
                 context.sync_memories(self._store, is_by_agent=False)
                 self._check_staleness(context)
@@ -162,14 +173,24 @@ class Loop:
             cost_usd=used.cost_usd,
             tokens=used.tokens,
         )
-        context.emit(progress_event("run_ended", **record_fields(summary), can_go_on=summary.ending.is_resumable))
+        report = self._report_lines(run.id)
+        context.emit(
+            progress_event("run_ended", **record_fields(summary), can_go_on=summary.ending.is_resumable, report=report)
+        )
         return summary
 
-    def _record_wait(self, run_id: str, until: str, reason: str) -> None:
+    def _report_lines(self, run_id: str) -> list[str]:
+        """Return what a person should know beyond the summary; nothing if the store cannot be read."""
+        try:
+            return short_lines(read_report(self._store, self._directory, run_id))
+        except RalphError:
+            return []
+
+    def _record_on_run(self, change: Callable[[RunStore], None]) -> None:
         """Record that the run waits, for `ralph status` and the dashboard; called by any of the workers."""
         store = self._store.reopen()
         try:
-            store.runs.set_wait(run_id, until, reason)
+            change(store.runs)
         except StoreError:
             pass  # the run waits all the same
         finally:
@@ -191,11 +212,34 @@ class Loop:
             return None
         return TaskBranches.open(self._directory)
 
+    def _open_work(self, context: RunContext) -> str:
+        """Prepare the commits of a serial run; return a sentence for the person, such as why there are none."""
+        if context.branches:
+            return ""
+        execution = self._config.execution
+        resets = execution.on_failure == "reset"
+        context.work, why = SerialWork.open(
+            self._directory, execution.commit, resets=resets, is_only_run=context.is_only_run
+        )
+        try:
+            left = context.work.recover() if context.work and context.work.commits else None
+        except WorktreeError as error:
+            context.work = None
+            return f"Work is not committed: {error}"
+        if left:
+            context.with_retries(
+                lambda: self._store.attempts.settled.record_checkpoint(left.run_id, left.iteration, left.checkpoint)
+            )
+        if context.work and context.base:
+            context.base.leave_out(context.work.files_before_unfinished())
+        return why or (context.work.identity_note if context.work else "")
+
     def _start(self) -> Run:
         if self._resumed_run:
             run = self._store.runs.resume(self._resumed_run.id, self._stored_options)
         else:
             run = self._store.runs.start(self._agent.name, self._stored_options)
+        self._store.projects.set_stuck_after(self._store.project_id, self._config.execution.stuck_after)
         save_own_options(self._directory, run.id, self._stored_options)
         return run
 
@@ -210,6 +254,7 @@ class Loop:
 
     def _end(self, context: RunContext, ending: RunEnding) -> None:
         seconds = context.budget.seconds
+        context.waits.flush()
         context.with_retries(lambda: self._store.runs.end(context.run_id, ending, seconds), is_settling=True)
         self._store.episodes.trim(self._config.episodes.max_bytes)
         self._try_learn(context)
@@ -272,7 +317,7 @@ class Loop:
             return worst
         return RunEnding.COMPLETE if context.budget.iterations else RunEnding.NOTHING
 
-    def _announce_start(self, context: RunContext) -> None:
+    def _announce_start(self, context: RunContext, commit_note: str) -> None:
         ready = len(self._store.tasks.progress.ready())
         context.emit(
             progress.run_started_event(
@@ -286,6 +331,8 @@ class Loop:
                 is_reviewed=self._config.execution.verify and self._config.execution.review,
                 is_resumed=self._resumed_run is not None,
                 used=context.budget.usage_lines(),
+                progress=context.run_progress(self._store),
+                commit_note=commit_note,
             )
         )
         agent = self._agent
@@ -360,8 +407,9 @@ class Loop:
         if consolidation.superseded or consolidation.left:
             details = {"superseded": consolidation.superseded, "left": consolidation.left}
             context.emit(progress_event("consolidated", **details))
-        if retired := retire_memories(self._store, context.root):
-            context.emit(progress_event("retired", count=retired))
+        retirement = retire_memories(self._store, context.root)
+        if retirement.retired or retirement.left:
+            context.emit(progress_event("retired", count=retirement.retired, left=retirement.left))
         context.sync_memories(self._store)
 
     def _try_reflect(self, context: RunContext) -> None:

@@ -145,21 +145,21 @@ def _parse_event(line: bytes) -> ProgressEvent | None:
     try:
         fields = json.loads(line)
         what, at, details = fields["what"], fields["at"], fields["details"]
-        if not (isinstance(what, str) and isinstance(at, str) and isinstance(details, dict) and _is_portable(fields)):
+        if not (isinstance(what, str) and isinstance(at, str) and isinstance(details, dict) and is_portable(fields)):
             return None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return ProgressEvent(what=what, at=at, details=details)
 
 
-def _is_portable(value: object) -> bool:
+def is_portable(value: object) -> bool:
     """Return whether a value can be sent to any client: no lone surrogates, no unsafe numbers."""
     if isinstance(value, str):
         return value.isascii() or not _SURROGATES.search(value)
     if isinstance(value, dict):
-        return all(_is_portable(key) and _is_portable(item) for key, item in value.items())
+        return all(is_portable(key) and is_portable(item) for key, item in value.items())
     if isinstance(value, list):
-        return all(map(_is_portable, value))
+        return all(map(is_portable, value))
     if isinstance(value, float):
         return math.isfinite(value)
     return not isinstance(value, int) or abs(value) <= MAX_SAFE_INTEGER
@@ -190,19 +190,23 @@ def follow_events(
 
 
 def erase_logs(root: Path | str, store: Store, filter: EpisodeFilter, *, dry_run: bool = False) -> tuple[int, str]:
-    """Delete the logs of runs whose output may hold what a filter of episodes matches.
+    """Delete the logs of runs, and the details of attempts, that may hold what a filter of episodes matches.
 
-    Return their number, and which of them are still being written, in a sentence for people.
+    Return the number of runs, and which of them are still being written, in a sentence for people.
     """
     if filter.kinds and EpisodeKind.ATTEMPT not in filter.kinds:
         return 0, ""
+    from ralph.loop.attempt_details import erase_details
+
     run_id = filter.within.partition("/")[0]
+    others = erase_details(root, filter, dry_run=dry_run)
     found = [one for one in logged_runs(root) if run_id in ("", one) and _may_hold(root, one, filter)]
     kept = [one for one in found if not dry_run and not _delete_log(root, store, one)]
+    count = len(others.union(found))
     if not kept:
-        return len(found), ""
+        return count, ""
     place = f"The log of {' and '.join(kept)} in {LIVE_FOLDER}"
-    return len(found), f"{place} still holds it, because the run goes on. Repeat this command when it has ended."
+    return count, f"{place} still holds it, because the run goes on. Repeat this command when it has ended."
 
 
 def _delete_log(root: Path | str, store: Store, run_id: str) -> bool:

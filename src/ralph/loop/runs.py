@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from ralph.core.config import apply_flags
+from ralph.core.config import apply_flags, load_notify_config
 from ralph.core.errors import NotTrustedError, UsageError
 from ralph.core.paging import Page, ResultList
 from ralph.core.records import record, replace
@@ -14,15 +14,24 @@ from ralph.loop.options import RunOptions, apply_limits, dump_options, merge_sto
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from typing import TypeVar
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
+    from ralph.core.settings import TelemetryConfig
+    from ralph.loop.launch import RunChoices
     from ralph.loop.options import RunSummary
+    from ralph.loop.planning import PlanOptions, PlanResult
     from ralph.loop.progress import EventHandler
     from ralph.loop.reflect import ReflectionOptions, ReflectionResult
+    from ralph.loop.report import RunReport
     from ralph.loop.stats import ModelStats, RunStats, Stats
     from ralph.store import Store
+
+    T = TypeVar("T")
 
 MAX_ACTIVE_RUNS = 20
 """Number of latest runs among which an active one is looked for."""
@@ -49,6 +58,46 @@ class RunUpdate:
     attempt: Attempt | None
     task: Task | None
     """None also if the task was deleted since."""
+
+
+@record
+class _AskingContext:
+    """What a read-only session of an agent needs to know."""
+
+    directory: Path
+    should_stop: Callable[[], bool]
+    is_only_run: bool
+    """Whether no run uses the directory, so that changes can be reverted."""
+
+
+def require_trust(config: Config, root: str) -> None:
+    """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
+    from ralph.core.trust_record import accept_settings, trusts_everything, untrusted_text
+
+    if config.untrusted:
+        raise NotTrustedError(
+            f"Nothing was run in {root}: {untrusted_text(root, config.untrusted)}."
+            " Review them with: ralph trust. In scripts: ralph --trust run"
+        )
+    if trusts_everything(root, os.environ):
+        accept_settings(root, config.brought, are_all=True)  # sessions do not inherit the variable
+
+
+def _exported(config: TelemetryConfig, project: str, forward: EventHandler) -> AbstractContextManager[EventHandler]:
+    """Return an event handler that forwards events and, if an endpoint is configured, sends telemetry about them."""
+    from contextlib import nullcontext
+
+    if not config.endpoint:
+        return nullcontext(forward)
+    try:
+        from ralph.loop.telemetry import exported
+    except ModuleNotFoundError:
+        from ralph.core.extras import install_hint
+        from ralph.loop.progress import progress_event
+
+        forward(progress_event("warning", message=f"No telemetry is sent. To send it, {install_hint('otel')}."))
+        return nullcontext(forward)
+    return exported(config, project, forward)
 
 
 class RunService:
@@ -88,18 +137,20 @@ class RunService:
         from ralph.agents import open_agent, open_fallbacks
         from ralph.agents.supervisor.adoption import named_as_loop
         from ralph.agents.supervisor.sandbox import prepare_sandbox
+        from ralph.loop.notify.notifier import notified
         from ralph.loop.run import Loop
         from ralph.loop.run_recorder import RunRecorder
         from ralph.loop.workers import worker_name
 
         self._actor.require("run.start")
         self._require_main_worktree()
-        self._require_trust()
-        options = options or RunOptions()
+        require_trust(self._config, self._root)
+        asked = options or RunOptions()
+        resumed = self._run_to_resume(resume) if resume is not None else None
+        stored = self._resumed_options(replace(asked, only=None), resumed) if resumed else asked
+        options = replace(stored, only=asked.only or stored.only)
         if options.only:
             self._store.tasks.get(options.only)
-        resumed = self._run_to_resume(resume) if resume is not None else None
-        options = self._resumed_options(options, resumed) if resumed else options
         config = apply_flags(
             self._config,
             agent=options.agent,
@@ -115,9 +166,15 @@ class RunService:
         for one in (agent, *fallbacks):
             one.check()
         prepare_sandbox(config, directory)
+        notify = load_notify_config()
         if add_task:
-            options = replace(options, only=add_task().id)
-        with RunRecorder(self._root, on_event or (lambda _: None)) as recorder, named_as_loop():
+            options = stored = replace(options, only=add_task().id)
+        with (
+            RunRecorder(self._root, on_event or (lambda _: None)) as recorder,
+            notified(notify, directory.name, recorder, self._read_report) as notifier,
+            _exported(config.telemetry, directory.name, notifier) as emit,
+            named_as_loop(),
+        ):
             return Loop(
                 store=self._store,
                 agent=agent,
@@ -125,37 +182,92 @@ class RunService:
                 config=config,
                 directory=directory,
                 run_options=apply_limits(options, config.limits),
-                emit=recorder,
+                emit=emit,
                 ask_feedback=ask_feedback,
                 resumed_run=resumed,
-                stored_options=dump_options(options, worker_name()),
+                # A task that a run is resumed with is for this time only.
+                stored_options=dump_options(stored, worker_name()),
             ).run_loop()
+
+    def choices(self) -> RunChoices:
+        """Return what a run can be launched with, or why none can."""
+        from ralph.loop.launch import run_choices
+
+        return run_choices(self._root, self._store)
+
+    def launch(self, options: RunOptions) -> Run:
+        """Start a detached `ralph run` with options that trusted settings offer, and return the run."""
+        from ralph.loop.launch import launch_run
+
+        self._actor.require("run.start")
+        self._require_main_worktree()
+        return launch_run(self._root, self._store, options)
+
+    def _read_report(self, run_id: str) -> str:
+        """Return the report of a run as text; called by another thread."""
+        from ralph.loop.report_formats import report_text
+
+        store = self._store.reopen()
+        try:
+            return report_text(store, self._root, run_id)
+        finally:
+            store.close()
 
     def reflect(self, options: ReflectionOptions) -> ReflectionResult | None:
         """Let the configured agent reflect on past work and propose what to remember; None if nothing happened."""
+        from ralph.loop.reflect import reflect
+
+        self._actor.require("learn.reflect")
+        return self._ask(
+            options.agent,
+            options.dry_run,
+            lambda asked: reflect(
+                self._store,
+                self._config,
+                asked.directory,
+                options,
+                should_stop=asked.should_stop,
+                is_only_run=asked.is_only_run,
+            ),
+        )
+
+    def plan(self, options: PlanOptions) -> PlanResult:
+        """Let the configured agent propose the tasks of a spec; `project.features.add_planned` adds them."""
+        from ralph.loop.planning import propose_plan
+
+        self._actor.require("feature.plan")
+        return self._ask(
+            options.agent,
+            options.dry_run,
+            lambda asked: propose_plan(
+                self._store,
+                self._config,
+                asked.directory,
+                options,
+                should_stop=asked.should_stop,
+                is_only_run=asked.is_only_run,
+            ),
+        )
+
+    def _ask(self, agent: str, is_dry_run: bool, ask: Callable[[_AskingContext], T]) -> T:
+        """Return what a read-only session of an agent leads to; Ctrl+C stops it."""
         from pathlib import Path
 
         from ralph.agents.supervisor.adoption import named_as_loop
         from ralph.agents.supervisor.sandbox import prepare_sandbox
         from ralph.loop.interrupt import Interrupts
-        from ralph.loop.reflect import reflect
         from ralph.loop.workers import RunLock
 
-        self._actor.require("learn.reflect")
         self._require_main_worktree()
-        self._require_trust()
+        require_trust(self._config, self._root)
         directory = Path(self._root)
-        if not options.dry_run:
-            prepare_sandbox(apply_flags(self._config, agent=options.agent), directory)
+        if not is_dry_run:
+            prepare_sandbox(apply_flags(self._config, agent=agent), directory)
         with RunLock(directory) as lock, named_as_loop(), Interrupts() as interrupts:
-            return reflect(
-                self._store,
-                self._config,
-                directory,
-                options,
-                should_stop=lambda: interrupts.is_requested,
-                is_only_run=lock.is_acquired,
+            asked = _AskingContext(
+                directory=directory, should_stop=lambda: interrupts.is_requested, is_only_run=lock.is_acquired
             )
+            return ask(asked)
 
     def _require_main_worktree(self) -> None:
         """Raise `UsageError` rather than let an agent change files in another worktree than a person expects."""
@@ -168,18 +280,6 @@ class RunService:
                 " Or set up a project of its own here with: ralph init --separate",
                 code="linked-worktree",
             )
-
-    def _require_trust(self) -> None:
-        """Raise `NotTrustedError` rather than run without gates or with another agent than the settings say."""
-        from ralph.core.trust_record import accept_settings, trusts_everything, untrusted_text
-
-        if self._config.untrusted:
-            raise NotTrustedError(
-                f"Nothing was run in {self._root}: {untrusted_text(self._root, self._config.untrusted)}."
-                " Review them with: ralph trust. In scripts: ralph --trust run"
-            )
-        if trusts_everything(self._root, os.environ):
-            accept_settings(self._root, self._config.brought, are_all=True)  # sessions do not inherit the variable
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
@@ -195,6 +295,15 @@ class RunService:
         """Return the memories learned in a run, in any state, newest first."""
         self._store.runs.get(id)
         return self._store.memories.listing.learned_in_run(id, limit)
+
+    def report(self, id: str = "") -> RunReport:
+        """Return the report of a run, by default of the latest."""
+        from ralph.loop.report import read_report
+
+        runs = [] if id else self._store.runs.latest(1)
+        if not id and not runs:
+            raise UsageError("There is no run to report on yet. Start one with: ralph run", code="no-run")
+        return read_report(self._store, self._root, id or runs[0].id)
 
     def takes_model(self) -> bool:
         """Return whether the configured agent, or else that of the latest run, accepts a model name."""

@@ -119,6 +119,16 @@ class Growth:
 
 
 @record
+class MemoryGrowth:
+    """Number of memories, now and over time, and how often they were shown."""
+
+    memories: int
+    shown: int
+    growth: tuple[tuple[str, int], ...]
+    """Days or hours, each with the number of memories at its end."""
+
+
+@record
 class Credit:
     """A memory and the outcomes of the attempts it was shown to."""
 
@@ -150,8 +160,6 @@ class Stats:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._memory: tuple[object, MemoryStats] | None = None
-        self._lift: tuple[object, Lift] | None = None
 
     def runs(self, limit: int = SHOWN_RUNS, before: str = "") -> list[RunStats]:
         """Return the results of the latest runs, newest first, or of those before one."""
@@ -226,10 +234,16 @@ class Stats:
     def memory(self) -> MemoryStats:
         """Return statistics of the memory and its effect on attempts."""
         # An attempt that ends changes how sure memories are, which is no event of theirs.
-        key = self._store.memories.history.last_event_seq(), self._store.events.last_seq()
-        if self._memory is None or self._memory[0] != key:
-            self._memory = key, self._of_memory()
-        return self._memory[1]
+        version = self._store.memories.history.last_event_seq(), self._store.events.last_seq()
+        return self._store.figures.get("memory", version, self._of_memory)
+
+    def memory_growth(self) -> MemoryGrowth:
+        """Return how many memories there are, how often they were shown, and how their number grew."""
+        stats, figures = self._store.memories.stats, self._store.figures
+        version = self._store.memories.history.last_event_seq()
+        counted = figures.get("growth", version, lambda: [(one.at, one.memories) for one in _growth(stats.by_hour())])
+        shown = figures.get("shown", (version, self._store.events.last_seq()), stats.count_shown)
+        return MemoryGrowth(memories=counted[-1][1] if counted else 0, shown=shown, growth=tuple(counted))
 
     def _of_memory(self) -> MemoryStats:
         stats = self._store.memories.stats
@@ -249,10 +263,10 @@ class Stats:
 
     def lift(self) -> Lift:
         """Return the effect of memory, measured by the attempts without it."""
-        key = self._store.events.last_seq()
-        if self._lift is None or self._lift[0] != key:
-            self._lift = key, measure_lift(self._store.stats.holdout_trials())
-        return self._lift[1]
+        stats, figures = self._store.stats, self._store.figures
+        # Most events are none of the experiment, which takes long to evaluate.
+        version = figures.get("trials", self._store.events.last_seq(), stats.holdout_version)
+        return figures.get("lift", version, lambda: measure_lift(stats.holdout_trials()))
 
 
 def _rate(done: int, failed: int) -> float | None:

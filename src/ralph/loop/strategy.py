@@ -32,6 +32,11 @@ LOW_SUCCESS_RATE = 0.5
 MIN_RECENT_ATTEMPTS = 10
 """Minimum number of recent attempts for that share to count."""
 
+MIN_SIMILAR_ATTEMPTS, MIN_SIMILAR_DONE = 3, 2
+"""Minimum number of attempts of a model at similar tasks, and of done ones of a stronger one, to prefer the latter."""
+GAIN_FACTOR = 1.5
+"""How much higher the success rate of the stronger model has to be."""
+
 # --- priors of the cost-optimized strategy --------------------------------------------
 
 PRIOR_ATTEMPTS = 4.0
@@ -241,11 +246,39 @@ def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEv
         why = f"{strategy}: {_short_name(rungs[failed])} failed last, so {how}"
     if solved is not None and solved > rung:
         rung, why = solved, f"{strategy}: it got this task done before"
+    if (similar := _rung_for_similar(rungs, rung, evidence.similar)) > rung:
+        rung, why = similar, f"{strategy}: {_similar_reason(rungs, rung, similar, evidence.similar)}"
     top = len(rungs) - 1
     return ModelChoice(
         model=rungs[min(rung, top)],
         reason=_append_fitting(why, ["; this is the top"] if rung > top else []),
         is_default=rung == start and not stuck_state.failures,
+    )
+
+
+def _rung_for_similar(rungs: Sequence[str], rung: int, similar: Sequence[ModelTotals]) -> int:
+    """Return the lowest rung from the given one on whose model gets tasks like this one done, by experience."""
+    totals = {one.model: one for one in similar}
+    own = totals.get(rungs[rung]) if rung < len(rungs) else None
+    if own is None or own.attempts < MIN_SIMILAR_ATTEMPTS or own.done / own.attempts >= LOW_SUCCESS_RATE:
+        return rung
+    for higher in range(rung + 1, len(rungs)):
+        one = totals.get(rungs[higher])
+        if (
+            one
+            and one.done >= MIN_SIMILAR_DONE
+            and one.done / one.attempts >= max(LOW_SUCCESS_RATE, GAIN_FACTOR * own.done / own.attempts)
+        ):
+            return higher
+    return rung
+
+
+def _similar_reason(rungs: Sequence[str], rung: int, similar_rung: int, similar: Sequence[ModelTotals]) -> str:
+    totals = {one.model: one for one in similar}
+    better, own = totals[rungs[similar_rung]], totals[rungs[rung]]
+    return (
+        f"{_short_name(better.model)} got {better.done} of {better.attempts} tasks like it done,"
+        f" {_short_name(own.model)} {own.done} of {own.attempts}"
     )
 
 

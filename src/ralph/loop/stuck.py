@@ -23,7 +23,7 @@ NO_CHANGE_MARK = "nothing"
 WRITING_HATS = ("creator", "editor")
 """Hats that are expected to change files."""
 
-REPRODUCE_HINT = "reproduce it with the smallest example that shows it, and read the output before you change anything."
+REPRODUCE_HINT = "reproduce it with the smallest example that shows it, and read the output before anything else."
 MAKE_CHANGE_HINT = "make a change, however small, or explain in the failure report what prevents it."
 OTHER_PLACE_HINT = "that change does not help. Undo it and start elsewhere."
 

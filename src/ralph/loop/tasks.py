@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.paging import Page
-    from ralph.core.records import Attempt, Feature, HeldChange, Task, TaskLogEntry, TaskMetrics
+    from ralph.core.records import Attempt, Feature, HeldChange, Question, Task, TaskLogEntry, TaskMetrics
     from ralph.formats.planned import PlannedProject, TaskImport
     from ralph.store import Store
 
 SHOWN_ATTEMPTS = 20
+MAX_KEPT_ATTEMPTS = 1_000
+"""Number of latest attempts at a deleted task whose notes are kept."""
 REPORT_LEASE_SECONDS = 60.0
 """Time a task is claimed while a failure outside the loop is recorded."""
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.BLOCKED, TaskStatus.FAILED)
@@ -42,6 +44,8 @@ class TaskView:
     feature: Feature | None
     held: HeldChange | None = None
     """Change to protected files that waits for a person."""
+    questions: tuple[Question, ...] = ()
+    """What agents asked a person about it, with the answers, oldest first."""
 
 
 @record
@@ -72,8 +76,6 @@ class TaskService:
         self._tasks = store.tasks
         self._config = config
         self._actor = actor
-        self._ready_count: tuple[int, int] | None = None
-        """Number of ready tasks, with the event they were counted after."""
 
     # --- reading ---------------------------------------------------------------------
 
@@ -91,6 +93,7 @@ class TaskService:
             needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self._store.features.get(task.feature_id) if task.feature_id else None,
             held=self._store.held_changes.waiting(id),
+            questions=tuple(self._store.questions.of_task(id)),
         )
 
     def tree(self, id: str | None = None) -> list[Task]:
@@ -121,10 +124,7 @@ class TaskService:
         wanted = self._feature_id(feature)
         if wanted is not None:
             return self._tasks.progress.count_ready(wanted)
-        last = self._store.events.last_seq()
-        if self._ready_count is None or self._ready_count[0] != last:
-            self._ready_count = last, self._tasks.progress.count_ready()
-        return self._ready_count[1]
+        return self._store.figures.get("ready", self._store.events.last_seq(), self._tasks.progress.count_ready)
 
     def read_log(self, id: str) -> list[TaskLogEntry]:
         """Return the log of a task, oldest first."""
@@ -182,11 +182,18 @@ class TaskService:
 
         `needs` replaces all tasks it depends on, `allow` all globs of protected files that it may change.
         """
+        from ralph.loop.authored_text import is_all_replaced
+
         self._actor.require("task.update")
+        task = self._tasks.get(id)
+        new_title = _clean_title(title) if title is not None else None
+        new_body = sanitize(body) if body is not None else None
+        is_rewritten = is_all_replaced((task.title, new_title), (task.body, new_body))
         return self._tasks.update(
             id,
-            title=_clean_title(title) if title is not None else None,
-            body=sanitize(body) if body is not None else None,
+            written_by=self._actor.kind if is_rewritten else None,
+            title=new_title,
+            body=new_body,
             priority=priority,
             parent_id=parent,
             feature_id=self._feature_id(feature) if feature else feature,
@@ -195,7 +202,9 @@ class TaskService:
         )
 
     def approve(self, id: str, digest: str = "") -> Task:
-        """Accept the change to protected files that a task waits with; its work is verified again without a session.
+        """Accept work that a task waits with: a change to protected files, or work that nobody has reviewed.
+
+        It is verified again without a session.
 
         `digest` is that of the change that was shown; without it, the latest is accepted.
         """
@@ -241,8 +250,10 @@ class TaskService:
 
     def done(self, id: str) -> Task:
         """Mark a task as done."""
+        from ralph.loop.workers import is_loop_at_work
+
         self._actor.require("task.done")
-        if self._actor.is_agent and self._tasks.claims.claimed():
+        if self._actor.is_agent and is_loop_at_work(self._store):
             # It may be an agent of that run that connected through a server somebody else started.
             raise UsageError(
                 "While a run is active, only the run marks tasks as done, once their gates pass.", code="run-active"
@@ -278,9 +289,25 @@ class TaskService:
         return task
 
     def delete(self, id: str) -> list[str]:
-        """Delete a task with its parts and attempts; return their ids. What was learned stays."""
+        """Delete a task with its parts and attempts; return their ids.
+
+        What was learned stays, and the notes of its attempts stay findable as past work.
+        """
         self._actor.require("task.delete")
-        return self._tasks.delete(id)
+        with self._store.transaction():
+            for task in self._tasks.graph.subtree(self._tasks.get(id).id):
+                self._keep_notes(task)
+            return self._tasks.delete(id)
+
+    def _keep_notes(self, task: Task) -> None:
+        from ralph.core.records import EpisodeKind
+        from ralph.memory.capture.passages import notes_passages
+
+        store, questions = self._store, self._store.questions.of_task(task.id)
+        for attempt in reversed(store.attempts.latest(MAX_KEPT_ATTEMPTS, task=task.id)):
+            asked = [one for one in questions if (one.run_id, one.iteration) == (attempt.run_id, attempt.iteration)]
+            place = store.episodes.next_position(EpisodeKind.ATTEMPT, f"{attempt.run_id}/{attempt.iteration}")
+            store.episodes.add(notes_passages(task, attempt, asked, place))
 
     def log(self, id: str, message: str) -> None:
         """Add a line to the log of a task."""
@@ -357,7 +384,7 @@ def check_parents(store: Store, actor: Actor, parents: Iterable[str | None]) -> 
     if not actor.is_agent or not (actor.is_loop_session or store.tasks.claims.claimed()):
         return
     for parent in filter(None, parents):
-        if any(task.written_by == "person" for task in store.tasks.graph.with_ancestors(parent)):
+        if any(task.written_by != "agent" for task in store.tasks.graph.with_ancestors(parent)):
             raise UsageError(
                 f"Agents cannot add parts to {parent}: its parts decide when a person's task is done. "
                 "Add the task without a parent, or split the session's own task with <subtask> sigils in the answer.",

@@ -13,8 +13,8 @@ from ralph.agents import Limits
 from ralph.agents.supervisor.sandbox import sandbox_of
 from ralph.core.config import TOML_NAME
 from ralph.core.errors import WorktreeError
-from ralph.core.records import VerificationResult, record, replace
-from ralph.formats.sigils import parse_sigils
+from ralph.core.records import SessionEnding, VerificationResult, record, replace
+from ralph.formats.sigils import parse_sigils, strip_echoes
 from ralph.loop import hats, progress
 from ralph.loop.environment import gate_environment, session_variables
 from ralph.loop.gates import run_gates
@@ -28,7 +28,7 @@ from ralph.loop.integrity.work import WorkIntegrity
 from ralph.loop.limits import NO_LIMIT
 from ralph.loop.outcome import MergeProblem
 from ralph.loop.progress import progress_event
-from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review, strip_echo
+from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review
 from ralph.loop.strategy import strongest_model
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Sigils, Task
+    from ralph.core.records import AgentReply, Attempt, IntegrityResult, Review, Sigils, Task
     from ralph.loop.context import RunContext
     from ralph.loop.git.branches import TaskBranches
     from ralph.loop.git.commits import CommittedWork, TaskWorktree
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
             self, prompt: str, model: str | None, seconds: float, directory: Path, *, read_only: bool = False
         ) -> AgentReply:
             """Run the session."""
+
+
+MAX_REVIEWS = 2
+"""Number of times that a reviewer who says nothing or crashes is asked."""
 
 
 @record
@@ -82,10 +86,17 @@ class WorkVerifier:
         has_lost_claim: Callable[[], bool],
         call_agent: AgentCaller,
         report_changes: Callable[[Sequence[UndoneChange]], None],
+        *,
+        is_accepted: bool = False,
     ) -> None:
-        """`report_changes` is told of settings of git that gates changed."""
+        """`report_changes` is told of settings of git that gates changed.
+
+        `is_accepted` says that a person accepted the work without a review.
+        """
         self.worktree = worktree
         """Worktree of the task; None in a serial run and once its work is merged."""
+        self.merge_commit = ""
+        """Commit on the base branch with the work of the task, once it is merged."""
         self._context = run_context
         self._config = run_context.config
         self._store = store
@@ -95,6 +106,7 @@ class WorkVerifier:
         self._has_lost_claim = has_lost_claim
         self._call_agent = call_agent
         self._report_changes = report_changes
+        self._is_accepted = is_accepted
 
     def verify(
         self, reply: AgentReply, sigils: Sigils, move: HatMove
@@ -114,7 +126,7 @@ class WorkVerifier:
         """Run the gates and, if they pass, compare what they depend on with the base, then review the work."""
         verdict, execution = self._run_checked(work), self._config.execution
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
-        if verdict.passed and execution.verify and execution.review:
+        if verdict.passed and execution.verify and execution.review and not self._is_accepted:
             return self._review(work, verdict, reply, sigils)
         return verdict
 
@@ -154,13 +166,15 @@ class WorkVerifier:
 
     def _run_gates(self, work: JudgedWork) -> VerificationResult:
         execution = self._config.execution
+        if not execution.verify or not execution.gates:
+            return VerificationResult()
         environment = gate_environment(self._config, session_variables(self._config, self._task.id, self._attempt))
         if work.commit and (paths := editable_install_paths(work.directory, self._context.root)):
             environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
         # Gates run code that an agent wrote.
         with self._context.git_settings.protect(work.directory) as changes:
             verdict = run_gates(
-                execution.gates if execution.verify else (),
+                execution.gates,
                 work.directory,
                 self._gate_limits(),
                 environment,
@@ -201,18 +215,43 @@ class WorkVerifier:
         self._emit(progress_event("review_started", task_id=task.id))
         feature_id = task.feature_id
         feature = self._context.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
-        prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
+        parents = self._context.with_retries(lambda: self._store.tasks.graph.with_ancestors(task.id)[1:])
+        questions = self._context.with_retries(lambda: self._store.questions.of_task(task.id))
+        prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal, parents, questions)
         model = self._review_model() if self._context.availability.agent(self._attempt.agent).accepts_model else None
-        # Changes must not be reverted where another run works in the same directory.
-        is_ours = self.worktree is not None or self._context.is_only_run
-        with ReadOnlyWorktree(work.directory, self._context.git_settings, reverts=is_ours) as frozen:
-            seconds = self._config.agent.seconds or NO_LIMIT
-            answer = self._call_agent(prompt, model, seconds, work.directory, read_only=True)
-        answer_sigils = parse_sigils(strip_echo(answer.text, prompt))
-        is_passed = is_passing_answer(answer.text, task.id)
-        review = judge_review(answer, answer_sigils, is_passed, frozen.reverted, frozen.saved_ref)
+        review = self._ask_reviewer(prompt, model, work.directory)
+        times_asked = 1
+        while review.is_silent and times_asked < MAX_REVIEWS and not self._should_stop():
+            if review.reply.ending is SessionEnding.MODEL_FAILED:
+                if not self._wait_for_reviewer(review.reply):
+                    break
+            else:
+                times_asked += 1
+                self._emit(progress_event("note", message=f"{review.reason}; it is asked once more"))
+            again = self._ask_reviewer(prompt, model, work.directory)
+            review = replace(again, reply=_add_usage(again.reply, review.reply))
         self._emit(progress.review_ended_event(review))
         return replace(verdict, review=review)
+
+    def _ask_reviewer(self, prompt: str, model: str | None, directory: Path) -> Review:
+        # Changes must not be reverted where another run works in the same directory.
+        is_ours = self.worktree is not None or self._context.is_only_run
+        with ReadOnlyWorktree(directory, self._context.git_settings, reverts=is_ours) as frozen:
+            seconds = self._config.agent.seconds or NO_LIMIT
+            answer = self._call_agent(prompt, model, seconds, directory, read_only=True)
+        find_texts = self._context.text_finder(self._store)
+        said = strip_echoes(answer.text, prompt, find_texts=find_texts, task_id=self._task.id)
+        is_passed = is_passing_answer(said, self._task.id)
+        return judge_review(answer, parse_sigils(said), is_passed, frozen.reverted, frozen.saved_ref)
+
+    def _wait_for_reviewer(self, reply: AgentReply) -> bool:
+        """Wait until the agent can use its model again; return False if it cannot."""
+        context, name = self._context, self._attempt.agent
+        if ending := context.availability.record_reply(name, reply):
+            context.stop_reason = context.stop_reason or ending
+            return False
+        agent = context.wait_for_agent()
+        return agent is not None and agent.name == name
 
     def _review_model(self) -> str | None:
         """Return the model for the review: the strongest, unless the ladder is not in use."""
@@ -226,7 +265,7 @@ class WorkVerifier:
     ) -> tuple[VerificationResult, MergeProblem | None]:
         """Commit the work, judge a clean checkout of that commit, and merge exactly what was judged."""
         execution, branches, task = self._config.execution, self._branches, self._task
-        if not execution.verify or not (execution.gates or execution.review):
+        if not execution.verify or not (execution.gates or (execution.review and not self._is_accepted)):
             return self._merge(worktree, None, VerificationResult())
         try:
             committed = branches.commit_work(worktree, task.id, task.title)
@@ -283,7 +322,7 @@ class WorkVerifier:
             return latest, MergeProblem(
                 reason=merge.reason, files=merge.conflicts, waits_for_person=merge.waits_for_person
             )
-        self.worktree = None
+        self.worktree, self.merge_commit = None, merge.commit or ""
         self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
         if merge.left_out:
             kept = f"{' '.join(merge.left_out)} The worktree {worktree.root} is kept."
@@ -297,6 +336,22 @@ class WorkVerifier:
         return self._context.with_retries(
             lambda: self._store.tasks.claims.heartbeat(task.id, task.claim_token, lease_seconds)
         )
+
+
+def _add_usage(reply: AgentReply, earlier: AgentReply) -> AgentReply:
+    """Return a reply with the time, cost and tokens of an earlier one added."""
+
+    def total(one: int | None, other: int | None) -> int | None:
+        return one if other is None else other + (one or 0)
+
+    return replace(
+        reply,
+        seconds=reply.seconds + earlier.seconds,
+        cost_usd=reply.cost_usd + earlier.cost_usd,
+        tokens_in=total(reply.tokens_in, earlier.tokens_in),
+        tokens_out=total(reply.tokens_out, earlier.tokens_out),
+        turns=total(reply.turns, earlier.turns),
+    )
 
 
 def _without_changed_files(verdict: VerificationResult, work: JudgedWork, planted: Sequence[str]) -> VerificationResult:

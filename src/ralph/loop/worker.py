@@ -13,17 +13,17 @@ from ralph.loop import progress
 from ralph.loop.attempt import AttemptRunner
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import progress_event
-from ralph.loop.workers import Heartbeat, dead_workers, worker_name
+from ralph.loop.workers import Heartbeat, release_dead_claims, worker_name
 from ralph.memory.freshness import check_staleness, confirm_memories
 from ralph.memory.lifecycle.staleness import ids_confirmed_by
 from ralph.store.memories import ChangeInfo
 from ralph.store.task_table import TASKS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Sequence
 
     from ralph.agents import Agent
-    from ralph.core.records import Attempt, AttemptResult, Memory
+    from ralph.core.records import Attempt, AttemptResult, Memory, Task
     from ralph.loop.context import RunContext
     from ralph.loop.progress import ProgressEvent
     from ralph.store import Store
@@ -74,7 +74,7 @@ class Worker:
             while (ending := self._reason_to_end()) is None:
                 context.sync_memories(self._store, skip_if_recent=True)
                 self._announce_memories()
-                context.wait_while_paused()
+                context.wait_while_paused(self._emit)
                 with context.claim_lock:
                     if not context.budget.reserve_iteration():
                         ending = RunEnding.LIMIT_ITERATIONS
@@ -102,23 +102,27 @@ class Worker:
             self._watch = None
 
     def release_dead_claims(self) -> None:
-        """Release the claims of workers on this machine that were killed."""
-        self._release_claims(
-            dead_workers({task.claimed_by for task in self._store.tasks.claims.claimed() if task.claimed_by})
-        )
+        """Release the claims of workers that were killed."""
+        self._say_released(release_dead_claims(self._store))
 
     def release_own_claims(self) -> None:
         """Release this worker's own claims after a crash."""
-        self._release_claims({self._worker})
+        self._say_released(self._store.attempts.release_vanished({self._worker}))
 
-    def _release_claims(self, workers: Collection[str]) -> None:
-        for task_id in self._store.attempts.release_vanished(workers):
+    def _say_released(self, task_ids: Sequence[str]) -> None:
+        for task_id in task_ids:
             self._emit(progress_event("recovered", task_id=task_id))
 
     def _emit(self, event: ProgressEvent) -> None:
+        details = event.details
+        if event.what in ("attempt_started", "attempt_ended"):
+            details = {
+                **details,
+                "run": self._context.run_progress(self._store if event.what == "attempt_ended" else None),
+            }
         if self._number:
-            event = replace(event, details={**event.details, "worker": self._number})
-        self._context.emit(event)
+            details = {**details, "worker": self._number}
+        self._context.emit(event if details is event.details else replace(event, details=details))
 
     def _reason_to_end(self) -> RunEnding | None:
         """Return the limit that is reached or the reason for which the run is stopped, if any."""
@@ -142,11 +146,22 @@ class Worker:
                     self._worker,
                     self._config.execution.lease_seconds,
                     agent=agent.name,
-                    task_id=self._options.only,
+                    task_id=self._options.only or self._next_task(),
                     with_memory=self._options.with_memory and not is_held_out,
                     holdout=self._options.holdout if self._options.with_memory else 0.0,
                 )
         return claim
+
+    def _next_task(self) -> str | None:
+        """Return the task whose turn it is, if the first ready one has just failed; None to take the first."""
+        failed = self._context.turns.waiting
+        first = self._store.tasks.progress.ready(1) if failed else []
+        if not first or first[0].id not in failed:
+            return None
+        others = self._store.tasks.progress.ready(limit=len(failed) + 1, priority=first[0].priority)
+        ids = [task.id for task in others]
+        fresh = [id for id in ids if id not in failed]
+        return next(iter((*fresh, *(id for id in failed if id in ids))), None)
 
     def _wait(self) -> None:
         """Wait until a task changes or it is time to look for dead workers."""
@@ -176,31 +191,38 @@ class Worker:
 
     def _reason_not_to_wait(self) -> RunEnding | None:
         """Return how the run ends without a task to claim, or None if it is worth waiting for another worker."""
+        with self._store.database.snapshot():  # another worker may take the last task between two queries
+            ending, pending = self._ending_without_task()
+        if ending is None and pending is not None and not self._is_waiting:
+            self._emit(progress_event("waiting", pending=pending))
+            self._is_waiting = True
+        return ending
+
+    def _ending_without_task(self) -> tuple[RunEnding | None, int | None]:
+        """Return how the run ends, if it does, and the number of pending tasks, if they have to wait."""
         tasks, only, budget = self._store.tasks, self._options.only, self._context.budget
         finished = RunEnding.COMPLETE if budget.iterations else RunEnding.NOTHING
         if only:
             task = tasks.get(only)
             if task.status is TaskStatus.DONE:
-                return finished
+                is_last = not budget.iterations or not tasks.progress.has_unfinished()
+                return (finished if is_last else RunEnding.TASK_DONE), None
             if task.status is TaskStatus.BLOCKED:
-                return RunEnding.WAITS
-            return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
+                return RunEnding.WAITS, None
+            return (RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY), None
         pending = len(tasks.progress.with_status(TaskStatus.PENDING))
         claimed = tasks.claims.claimed()
         others = self._context.worker_names - {self._worker}
         if not self._options.stays and not any(task.claimed_by in others for task in claimed):
             if not tasks.progress.has_unfinished():
-                return finished
+                return finished, None
             if tasks.progress.ready():
-                return None  # its prerequisites were settled a moment ago
+                return None, None  # its prerequisites were settled a moment ago
             if not claimed:
-                return RunEnding.WAITS
+                return RunEnding.WAITS, None
             if not pending:
-                return RunEnding.BUSY
-        if not self._is_waiting:
-            self._emit(progress_event("waiting", pending=pending))
-        self._is_waiting = True
-        return None
+                return RunEnding.BUSY, None
+        return None, pending
 
     # --- one iteration -------------------------------------------------------------
 
@@ -224,9 +246,10 @@ class Worker:
         finally:
             self._heartbeat.release_claim()
         self._try_update_staleness(attempt)
-        return self._reason_to_stop_after(attempt, runner)
+        self._context.turns.record(attempt)
+        return self._reason_to_stop_after(attempt, claim.task, runner)
 
-    def _reason_to_stop_after(self, attempt: Attempt, runner: AttemptRunner) -> RunEnding | None:
+    def _reason_to_stop_after(self, attempt: Attempt, task: Task, runner: AttemptRunner) -> RunEnding | None:
         context = self._context
         if runner.is_agent_missing:
             context.stop_reason = RunEnding.NO_AGENT
@@ -234,8 +257,9 @@ class Worker:
             context.stop_reason = RunEnding.NO_BRANCH
         elif ending := context.availability.record_reply(attempt.agent, runner.reply):
             context.stop_reason = ending
-        elif context.record_crash(attempt):
+        elif alike := context.brake.record(attempt, task, runner.reply):
             context.stop_reason = RunEnding.AGENT_FAILS
+            self._give_back_retries(alike)
         if context.stop_reason:
             return context.stop_reason
         if context.interrupts.is_forced or (context.interrupts.is_requested and not runner.was_asked):
@@ -243,6 +267,14 @@ class Worker:
         if runner.was_asked:
             context.interrupts.reset()
         return None
+
+    def _give_back_retries(self, attempts: Sequence[Attempt]) -> None:
+        """Let failures of the agent count against no task."""
+        reopened = self._context.with_retries(lambda: self._store.attempts.settled.excuse(attempts), is_settling=True)
+        message = f"The last {len(attempts)} attempts failed in the same way, so they count against no task."
+        if reopened:
+            message += f" Pending again: {', '.join(reopened)}."
+        self._emit(progress_event("note", message=message))
 
     def _settle(self, result: AttemptResult, token: int) -> Attempt:
         attempt = result.attempt
@@ -254,6 +286,7 @@ class Worker:
             self._emit(progress_event("warning", message=str(error)))
             attempt, learned = replace(attempt, outcome=AttemptOutcome.INTERRUPTED, reason=str(error)), ()
         self._context.budget.add_attempt(attempt)
+        self._context.record_status(attempt.task_id, result.task_status)
         for problem in result.ignored_sigils:
             self._emit(progress_event("ignored", problem=problem))
         for one in learned:
@@ -273,6 +306,8 @@ class Worker:
                     )
                 )
         self._emit(progress.attempt_ended_event(attempt, result, self._context.budget.usage_lines()))
+        if scarce := self._context.budget.newly_scarce():
+            self._emit(progress_event("budget_nearly_used", used=scarce))
         return attempt
 
     def _try_update_staleness(self, attempt: Attempt) -> None:

@@ -22,9 +22,13 @@ RUN_LOCK_PATH = ".ralph/ralph.db-run.lock"
 """Path of the run lock; matches a pattern in the .gitignore that Ralph writes."""
 
 
-def worker_name(number: int = 0) -> str:
-    """Return a globally unique name for a worker of this process: `host/pid/start`, then `+number` if not 0."""
-    return f"{_host()}/{os.getpid()}/{_start_time(os.getpid())}" + (f"+{number}" if number else "")
+def worker_name(number: int = 0, *, pid: int = 0) -> str:
+    """Return a globally unique name for a worker of a process: `host/pid/start`, then `+number` if not 0.
+
+    By default it is one of this process.
+    """
+    pid = pid or os.getpid()
+    return f"{_host()}/{pid}/{_start_time(pid)}" + (f"+{number}" if number else "")
 
 
 def dead_workers(workers: Iterable[str]) -> set[str]:
@@ -37,6 +41,27 @@ def is_worker_alive(name: str) -> bool:
     host, pid, start = _split_name(name)
     is_other = host == _host() and pid.isdigit() and int(pid) != os.getpid()
     return is_other and bool(start) and _start_time(int(pid)) == start
+
+
+def release_dead_claims(store: Store) -> list[str]:
+    """Release the claims of workers that were killed, close their attempts, and return the ids of their tasks.
+
+    Nothing is written if there are none.
+    """
+    dead = dead_workers({task.claimed_by for task in store.tasks.claims.claimed() if task.claimed_by})
+    released = store.attempts.release_vanished(dead) if dead else []
+    store.tasks.claims.release_expired()  # of workers on other machines, or from before a reboot
+    store.attempts.close_vanished()
+    return released
+
+
+def is_loop_at_work(store: Store) -> bool:
+    """Return whether a run has claimed a task; claims of agents outside the loop do not count."""
+    from ralph.store.stats import OUTSIDE_AGENT
+
+    claimed = {task.id for task in store.tasks.claims.claimed()}
+    outside = {one.task_id for one in store.attempts.running() if one.agent == OUTSIDE_AGENT} if claimed else set()
+    return bool(claimed - outside)
 
 
 def _is_dead(name: str) -> bool:

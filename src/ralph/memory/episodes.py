@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
+    from ralph.core.paging import Page, ResultList
     from ralph.core.records import Episode, RecalledEpisode
     from ralph.formats.planned import PassageImport, PlannedPassage
     from ralph.memory.capture.available import AvailableHistory
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.episodes import EpisodeCount
+    from ralph.store.timeline import TimelineEntry, TimelineFilter
 
     EraseLogs = Callable[[EpisodeFilter, bool], tuple[int, str]]
     """Delete the live logs of runs that may hold what a filter matches, or only count them; return what remains."""
@@ -45,6 +47,8 @@ class Forgotten:
     """Number of notes and failure reports of attempts whose words were erased with them."""
     logs: int = 0
     """Number of runs whose live logs were erased with them."""
+    quotes: int = 0
+    """Number of quotes in what reflections proposed that were erased with them."""
     remains: str = ""
     """Where the bytes still are, in a sentence; empty if nowhere."""
 
@@ -178,9 +182,18 @@ class EpisodeService:
     # --- reading ---------------------------------------------------------------------
 
     def search(
-        self, text: str, limit: int, filter: EpisodeFilter | None = None, *, task_id: str | None = None
+        self,
+        text: str,
+        limit: int,
+        filter: EpisodeFilter | None = None,
+        *,
+        task_id: str | None = None,
+        by_meaning: bool = True,
     ) -> list[RecalledEpisode]:
-        """Return the episodes that match a text and the words of a task, best first; without them, the newest."""
+        """Return the episodes that match a text and the words of a task, best first; without them, the newest.
+
+        Without `by_meaning`, no vector search, whatever the settings say: its model takes long to load.
+        """
         from ralph.core.records import RecalledEpisode
         from ralph.memory.validation import clean_query
 
@@ -190,13 +203,21 @@ class EpisodeService:
         from ralph.memory.recall.episodes import rank_episodes, to_recalled
         from ralph.memory.recall.evidence import words_as_written
         from ralph.memory.recall.gather import next_context
+        from ralph.memory.recall.matching import matching_passages
         from ralph.memory.recall.query import RecallContext
 
         context = next_context(self._store, task_id) if task_id else RecallContext()
         context = replace(context, title=f"{context.title} {text}".strip(), at=now())
-        ranked = rank_episodes(self._store, context, filter, by_meaning=self._config.memories.meaning)
+        by_meaning = by_meaning and self._config.memories.meaning
+        ranked = matching_passages(rank_episodes(self._store, context, filter, by_meaning=by_meaning), context)
         written = words_as_written(context)
         return [to_recalled(hit, written) for hit in ranked[:limit]]
+
+    def timeline(self, filter: TimelineFilter, page: Page) -> ResultList[TimelineEntry]:
+        """Return sessions, attempts and commits, last ended first."""
+        from ralph.core.paging import paged
+
+        return paged(self._store.timeline.page(filter, page.limit + 1, page.after), page)
 
     def get(self, id: str) -> Episode:
         """Return an episode by its id."""
@@ -226,6 +247,7 @@ class EpisodeService:
 
     def forget(self, filter: EpisodeFilter, *, dry_run: bool = False) -> Forgotten:
         """Erase the episodes that match a filter: their texts, words and vectors, and the titles of their sessions."""
+        from ralph.memory.reflection_quotes import ReflectionQuotes
         from ralph.store.attempt_words import AttemptWords
 
         self._actor.require("episodes.forget")
@@ -236,17 +258,19 @@ class EpisodeService:
             )
         filter = replace(filter, within=self._whole_id(filter.within))
         words = AttemptWords(self._store.scope, filter)
+        quotes = ReflectionQuotes(self._store, filter)
         if dry_run:
             sessions, count = self._store.sessions.count_matching(filter), self._store.episodes.count(filter)
             logs = self._erase_logs(filter, True)[0]
-            return Forgotten(episodes=count, sessions=sessions, reports=words.count(), logs=logs)
+            return Forgotten(episodes=count, sessions=sessions, reports=words.count(), logs=logs, quotes=quotes.count())
         with self._store.transaction():
             sessions = self._store.sessions.delete_matching(filter)
             count = self._store.episodes.forget(filter)
             reports = words.erase()
+            quoted = quotes.erase()
         logs, written = self._erase_logs(filter, False)
         remains = " ".join([self._store.database.erase_deleted(), written]).strip()
-        return Forgotten(episodes=count, sessions=sessions, reports=reports, logs=logs, remains=remains)
+        return Forgotten(episodes=count, sessions=sessions, reports=reports, logs=logs, quotes=quoted, remains=remains)
 
     def _whole_id(self, id: str) -> str:
         """Return the id of a session, an attempt or a commit by a unique prefix of it; what merely starts so stays."""

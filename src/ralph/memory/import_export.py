@@ -14,6 +14,7 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.core.files import write_atomically
 from ralph.core.records import Memory, MemoryEvent, MemoryState, now, record, replace
 from ralph.core.text import one_line
+from ralph.core.tracking import is_tracked, report_progress, track
 from ralph.formats.bundle import write_bundle
 from ralph.formats.databases import detect_database, is_sqlite, open_foreign
 from ralph.formats.detection import FileSample
@@ -263,7 +264,9 @@ class ImportExport:
         if not force and (why := format.verify(lines())):
             problem = ReadProblem(line=1, why=why, needs_force=True)
             return ImportResult(name=name, format=format.name, problems=(problem,))
-        return self.import_memories(format.read_lines(lines()), name, format.name, stage=stage)
+        total = sum(1 for _ in lines()) if is_tracked() else 0
+        tracked = track(f"Importing lines of {one_line(name, 40)}", lines(), total)
+        return self.import_memories(format.read_lines(tracked), name, format.name, stage=stage)
 
     def import_memories(
         self,
@@ -282,6 +285,8 @@ class ImportExport:
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
         quarantined = 0
         unreadable = list(problems)
+        if isinstance(items, list | tuple):
+            items = track(f"Importing memories of {one_line(name, 40)}", items, len(items))
         for number, batch in enumerate(_batches(items, unreadable)):
             own = [one for one, _ in batch if is_own_estimate(self._store, one)]
             counts["known"] += len(own)
@@ -306,6 +311,7 @@ class ImportExport:
                 counts[one.what] += 1
                 quarantined += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
         if counts["added"] > IMPORT_BATCH and not self._is_dry_run:
+            report_progress("Optimizing the search indexes")
             self._store.database.words.optimize(is_full=True)
         return ImportResult(
             name=name,

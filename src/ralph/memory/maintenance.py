@@ -220,8 +220,17 @@ def merge_clusters(store: Store, clusters: Iterable[tuple[Memory, Sequence[Memor
     return superseded
 
 
-def retire_memories(store: Store, directory: Path | str) -> int:
-    """Prune old learnings of runs that have not been used since; return how many.
+@record
+class RetirementResult:
+    """What became of old learnings at the end of a run."""
+
+    retired: int = 0
+    left: int = 0
+    """Old learnings that were left, because they are suspiciously many: a person decides."""
+
+
+def retire_memories(store: Store, directory: Path | str) -> RetirementResult:
+    """Prune old learnings of runs that have not been used since; leave them if they are more than a fifth of all.
 
     Those that a guide in the directory says are used without being shown.
     """
@@ -230,8 +239,8 @@ def retire_memories(store: Store, directory: Path | str) -> int:
     guided = stated_sources(directory)
     outdated = [one for one in store.memories.find(filter) if is_expired(one, at) and one.id not in guided]
     if not outdated or needs_confirmation(len(outdated), store.memories.stats.count()):
-        return 0
+        return RetirementResult(left=len(outdated))
     why = "old, and not used for a month"
     change = ChangeInfo(who="ralph", why=why, id=change_id())
     pruned = [(one, replace(one, state=MemoryState.PRUNED, state_reason=why, updated_at=at)) for one in outdated]
-    return len(store.memories.update_unmodified(pruned, "pruned", change))
+    return RetirementResult(retired=len(store.memories.update_unmodified(pruned, "pruned", change)))

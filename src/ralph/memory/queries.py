@@ -8,7 +8,7 @@ from itertools import islice
 from ralph.core.actor import PERSON
 from ralph.core.errors import UsageError
 from ralph.core.paging import MAX_PAGE_ITEMS, Page, ResultList, paged
-from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now, record, replace
+from ralph.core.records import Memory, MemoryEvent, MemoryState, RecalledMemory, now, record, replace
 from ralph.core.text import count_tokens, find_paths
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.validation import clean_query, days_ago
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ralph.core.actor import Actor
     from ralph.core.config import Config
+    from ralph.memory.facets import Facets
     from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.recall.scored import ScoredMemory
@@ -34,7 +35,8 @@ MIN_TOKENS = 20
 SHOWN_ATTEMPTS = 20
 MAX_USES = 200
 """Number of the latest uses that the confidence over time is computed from."""
-MAX_FACET_TAGS = 30
+MAX_FACETED = 500
+"""Number of matches of a query that facets count."""
 
 
 @record
@@ -66,19 +68,6 @@ class MemorySummary:
     uses: int
     most_used: Memory | None
     last_updated: str | None
-
-
-@record
-class Facets:
-    """Number of memories by type, state, source and tag, most frequent first; all but `state` count active ones."""
-
-    type: dict[str, int]
-    state: dict[str, int]
-    source: dict[str, int]
-    tag: dict[str, int]
-    """The most frequent tags."""
-    stale: int
-    """Memories whose files have changed since, as of the last check."""
 
 
 class MemoryQueries:
@@ -146,10 +135,12 @@ class MemoryQueries:
         *,
         ranker: str = "",
         task_id: str | None = None,
+        by_meaning: bool = True,
     ) -> list[RecalledMemory]:
         """Return memories that match a query, best first, then those that contain its text literally.
 
         With `task_id`, the words of the task count too. With `ranker`, one of the published formulas ranks them.
+        Without `by_meaning`, no vector search, whatever the settings say: its model takes long to load.
         """
         filter = filter or MemoryFilter()
         query = clean_query(query)
@@ -158,21 +149,25 @@ class MemoryQueries:
         if not query and not task_id:
             page = Page(limit=min(limit, MAX_PAGE_ITEMS)) if limit else None
             return [RecalledMemory(memory=one, score=0.0) for one in self.list(filter, page)]
-        found = self._matching(self._context_of(query, task_id), filter)[:limit]
+        context = self._context_of(query, task_id)
+        found = list(islice(self._matching(context, filter, by_meaning=by_meaning), limit))
         if query and len(found) < limit:
             found += islice(self._containing(query, filter, {one.memory.id for one in found}), limit - len(found))
         return found
 
-    def _matching(self, context: RecallContext, filter: MemoryFilter) -> list[RecalledMemory]:
-        """Return memories that match by themselves, not only through others; by telling words if any has one."""
-        from ralph.memory.recall.candidates import rank_memories
+    def _matching(
+        self, context: RecallContext, filter: MemoryFilter, *, by_meaning: bool = True, candidates: int = 0
+    ) -> Iterator[RecalledMemory]:
+        """Return memories that match by themselves, not only through others; by telling words if the query has any."""
+        from ralph.memory.recall.candidates import MAX_CANDIDATES, rank_memories
+        from ralph.memory.recall.matching import matching_hits
 
         at = context.at or now()
-        ranked = rank_memories(self._store, replace(context, at=at), filter, by_meaning=self._config.memories.meaning)
-        matching = [hit for hit in ranked if hit.is_match]
-        related = [hit for hit in matching if hit.is_related]
-        recalled = _to_recalled(related or matching, context)
-        return [one for one in recalled if _is_confident(one.memory, filter, at)]
+        by_meaning = by_meaning and self._config.memories.meaning
+        context, candidates = replace(context, at=at), candidates or MAX_CANDIDATES
+        ranked = rank_memories(self._store, context, filter, by_meaning=by_meaning, candidates=candidates)
+        recalled = _to_recalled(matching_hits(ranked, context), context)
+        return (one for one in recalled if _is_confident(one.memory, filter, at))
 
     def _containing(self, query: str, filter: MemoryFilter, seen: Collection[str]) -> Iterator[RecalledMemory]:
         at = now()
@@ -306,31 +301,33 @@ class MemoryQueries:
             last_updated=averages["last_updated"],
         )
 
-    def facets(self) -> Facets:
-        """Return the number of memories by type, state, source and tag."""
+    def facets(self, query: str = "", filter: MemoryFilter | None = None) -> Facets:
+        """Return the number of memories by type, state, source and tag; of those that match a query and a filter.
+
+        Of the best `MAX_FACETED` matches of a query, in any state.
+        """
+        from ralph.memory.facets import count_all, count_filtered, count_matches
+
+        filter = filter or MemoryFilter()
+        if query := clean_query(query):
+            matching = self._all_matching(query, filter)
+            return count_matches(matching[:MAX_FACETED], filter, is_partial=len(matching) > MAX_FACETED)
+        if filter != MemoryFilter():
+            return count_filtered(self._memories.stats, filter)
         last = self._memories.history.last_event_seq()
         if self._facets is None or self._facets[0] != last:
-            self._facets = last, self._count_facets()
-        return replace(self._facets[1], stale=self._memories.stats.count_stale())
+            self._facets = last, count_all(self._memories.stats)
+        found = self._facets[1]
+        return replace(found, stale=self._memories.stats.count_stale(), total=found.state.get("active", 0))
 
-    def _count_facets(self) -> Facets:
-        from collections import Counter
-
-        from ralph.store.rows import from_json
-
-        sources: Counter[str] = Counter()
-        tags: Counter[str] = Counter()
-        for row in self._memories.stats.counts_by_origin():
-            sources[row["source"]] += row["n"]
-            for tag in from_json(row["tags"]):
-                tags[tag] += row["n"]
-        return Facets(
-            type=self._memories.stats.counts("kind"),
-            state=self._memories.stats.counts("state"),
-            source=dict(sources.most_common()),
-            tag=dict(sorted(tags.items(), key=lambda one: (-one[1], one[0]))[:MAX_FACET_TAGS]),
-            stale=0,
-        )
+    def _all_matching(self, query: str, filter: MemoryFilter) -> list[Memory]:
+        """Return the matches of a query whatever facets are chosen, and one more than are counted if there are more."""
+        any_facet = replace(filter, kinds=(), states=tuple(MemoryState), sources=(), tags=(), is_stale=False)
+        hits = self._matching(self._context_of(query, None), any_facet, candidates=MAX_FACETED + 1)
+        found = [hit.memory for hit in islice(hits, MAX_FACETED + 1)]
+        seen = {one.id for one in found}
+        more = (hit.memory for hit in self._containing(query, any_facet, seen))
+        return [*found, *islice(more, MAX_FACETED + 1 - len(found))]
 
     def list(
         self, filter: MemoryFilter | None = None, page: Page | None = None, *, oldest: bool = False

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.memories import ChangeResult
 
+MAX_COMPARED = 1_000
+"""Number of the newest memories that are searched for contradictions."""
+
 
 @record
 class Conflict:
@@ -100,6 +103,8 @@ class RuleService:
             for earlier in memories[:place]
             if changes_rule(earlier, later)
         ]
+        listed = {(one.earlier.id, one.later.id) for one in found}
+        found += (one for one in self._contradictions() if (one.earlier.id, one.later.id) not in listed)
         found += [
             Conflict(earlier=past, later=rule.stated)
             for rule in self.standing()
@@ -107,6 +112,19 @@ class RuleService:
             if past.is_memory and not rule.stated.is_memory
         ]
         return sorted(found, key=lambda one: one.later.at, reverse=True)
+
+    def _contradictions(self) -> list[Conflict]:
+        """Return the newest memories that say something else about the same, rules or not."""
+        from itertools import islice
+
+        from ralph.memory.lifecycle.duplicates import find_contradictions
+        from ralph.memory.recall.standing import stated_by_memory
+
+        newest = list(islice(self._store.memories.listing.newest(MemoryFilter()), MAX_COMPARED))
+        return [
+            Conflict(earlier=stated_by_memory(earlier, ""), later=stated_by_memory(later, ""))
+            for earlier, later in find_contradictions(newest)
+        ]
 
     # --- deciding --------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ralph.core.config import Config
     from ralph.core.paging import Page
     from ralph.core.records import Memory
+    from ralph.formats.echoes import FindTexts
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.service import MemoryService
     from ralph.store import Store
@@ -287,7 +288,8 @@ class SessionService:
         Statements that repeat the session's context or its own earlier statements are ignored.
 
         """
-        return self.store_statements(id, agent, parse_statements(text), summary=_summary(text) if is_last else "")
+        found = parse_statements(text, self._store.find_texts)
+        return self.store_statements(id, agent, found, summary=_summary(text) if is_last else "")
 
     def store_statements(self, id: str, agent: str, stated: Sequence[Memory], summary: str = "") -> list[AddResult]:
         """Store statements of a session that are already parsed."""
@@ -372,14 +374,14 @@ class SessionService:
         return paged(self._store.sessions.page(page.limit + 1, page.after), page)
 
 
-def parse_statements(text: str) -> list[Memory]:
-    """Return the memories stated in a text by sigils and MEMORY lines."""
+def parse_statements(text: str, find_texts: FindTexts | None = None) -> list[Memory]:
+    """Return the memories stated in a text by sigils and MEMORY lines, except those repeated from stored texts."""
     if not _may_have_statements(text):
         return []
     from ralph.formats.sigils import parse_sigils
     from ralph.memory.capture.statements import stated
 
-    return stated(parse_sigils(text), now())
+    return stated(parse_sigils(text, find_texts=find_texts), now())
 
 
 def _without_statements(text: str) -> str:

@@ -6,6 +6,8 @@ that makes it returns.
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # threading takes a millisecond to load
+
 from ralph.core.errors import RalphError, StoreError
 from ralph.core.store_url import file_path, is_postgres
 from ralph.store.database import ProjectScope, split_files_mark
@@ -13,8 +15,10 @@ from ralph.store.projects import ProjectStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from _thread import LockType
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+    from typing import TypeVar
 
     from ralph.store.attempts import AttemptStore
     from ralph.store.database import ChangeWatch, Database
@@ -24,11 +28,38 @@ if TYPE_CHECKING:
     from ralph.store.held_changes import HeldChangeStore
     from ralph.store.memories import MemoryStore
     from ralph.store.projects import ProjectEntry
+    from ralph.store.questions import QuestionStore
     from ralph.store.run_events import RunEventFeed
     from ralph.store.runs import RunStore
     from ralph.store.sessions import SessionStore
     from ralph.store.stats import StatsStore
     from ralph.store.tasks import TaskStore
+    from ralph.store.timeline import Timeline
+    from ralph.store.title_search import TitleSearch
+
+    R = TypeVar("R")
+
+
+class FigureCache:
+    """Latest value of each figure. Threads may share it: one computes a figure, and the others wait for it.
+
+    Values are shared too, so they must not be changed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._locks: dict[str, LockType] = {}
+        self._values: dict[str, tuple[object, object]] = {}
+
+    def get(self, name: str, version: object, compute: Callable[[], R]) -> R:
+        """Return a figure of a version of the data, such as the number of its latest event."""
+        with self._lock:
+            lock = self._locks.setdefault(name, allocate_lock())
+        with lock:
+            known = self._values.get(name)
+            if known is None or known[0] != version:
+                known = self._values[name] = version, compute()
+            return known[1]  # type: ignore[return-value]
 
 
 class Store:
@@ -43,6 +74,8 @@ class Store:
         self.data_dir = ""
         """Directory in the working copy that receives backups of a project on a server."""
         self.scope = ProjectScope(database, project_id)
+        self.figures = FigureCache()
+        """Figures that take long to compute; threads of a server share them."""
 
     # Imported on first use: a typical command needs only one or two of these, and startup time matters.
 
@@ -52,6 +85,20 @@ class Store:
         from ralph.store.tasks import TaskStore
 
         return TaskStore(self.scope)
+
+    @property
+    def titles(self) -> TitleSearch:
+        """Tasks and runs by parts of their names."""
+        from ralph.store.title_search import TitleSearch
+
+        return TitleSearch(self.scope)
+
+    @property
+    def timeline(self) -> Timeline:
+        """Sessions, attempts and commits in order of time."""
+        from ralph.store.timeline import Timeline
+
+        return Timeline(self.scope)
 
     @property
     def features(self) -> FeatureStore:
@@ -89,6 +136,13 @@ class Store:
         return HeldChangeStore(self.scope)
 
     @property
+    def questions(self) -> QuestionStore:
+        """What agents asked a person, with the answers."""
+        from ralph.store.questions import QuestionStore
+
+        return QuestionStore(self.scope)
+
+    @property
     def events(self) -> RunEventFeed:
         """Event feed of runs and tasks."""
         from ralph.store.run_events import RunEventFeed
@@ -122,6 +176,12 @@ class Store:
         from ralph.store.episodes import EpisodeStore
 
         return EpisodeStore(self.scope)
+
+    def find_texts(self, fragments: Sequence[str]) -> list[str]:
+        """Return the texts of memories, tasks and features that hold one of some fragments, in lower case."""
+        from ralph.store.stored_texts import find_texts
+
+        return find_texts(self.scope, fragments)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block in one transaction: everything is committed, or nothing."""

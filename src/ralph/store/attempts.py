@@ -19,7 +19,6 @@ from ralph.core.records import (
     TaskStatus,
     now,
     record,
-    replace,
 )
 from ralph.memory.lifecycle.task_type import task_type_of
 from ralph.store.rows import from_json, page_conditions, to_columns, to_record
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ralph.store.database import ProjectScope, Row, WordMatches
     from ralph.store.memories import AddResult, MemoryStore
     from ralph.store.rows import Converters
+    from ralph.store.settled import SettledAttempts
 
 WORKER_VANISHED = "the worker vanished"
 """Reason stored with attempts whose worker disappeared."""
@@ -60,6 +60,13 @@ class AttemptStore:
         self._scope = scope
         self._events = RunEventFeed(scope)
         self._tasks = TaskStore(scope)
+
+    @property
+    def settled(self) -> SettledAttempts:
+        """Attempts that have ended."""
+        from ralph.store.settled import SettledAttempts
+
+        return SettledAttempts(self._scope)
 
     # --- life of an attempt ----------------------------------------------------------
 
@@ -118,7 +125,7 @@ class AttemptStore:
             self._scope.insert("attempts", **to_columns(attempt))
             return ClaimedAttempt(task=task, attempt=attempt, metrics=StatsStore(self._scope).metrics(task.id))
 
-        self._close_vanished()
+        self.close_vanished()
         while True:
             try:
                 claimed = self._tasks.claims.claim(worker, lease_seconds, task_id, open_attempt)
@@ -134,7 +141,7 @@ class AttemptStore:
 
     def record_start(self, attempt: Attempt) -> None:
         """Store how an attempt starts, so that others can see it and it survives the worker."""
-        names = ("hat", "model", "model_reason", "shown", "with_memory")
+        names = ("hat", "model", "model_reason", "shown", "with_memory", "start_commit")
         values = to_columns(attempt)
         with self._scope.transaction():
             self._scope.update_where(
@@ -159,6 +166,7 @@ class AttemptStore:
         from ralph.store.episodes import EpisodeStore
         from ralph.store.held_changes import HeldChangeStore
         from ralph.store.memories import ChangeInfo, MemoryStore
+        from ralph.store.questions import QuestionStore
 
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
@@ -171,6 +179,8 @@ class AttemptStore:
             has_claim = self._tasks.claims.settle(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLostError(task_id)
             if not has_claim:
+                from ralph.store.interrupted import as_interrupted
+
                 attempt = as_interrupted(attempt, str(lost))
             # A task deleted meanwhile took its attempt with it; the memories are still added.
             if self._write(attempt):
@@ -181,6 +191,8 @@ class AttemptStore:
                     self._index("failure", attempt)
                 if capture.held and has_claim:
                     HeldChangeStore(self._scope).add(capture.held)
+                if capture.question and has_claim:
+                    QuestionStore(self._scope).add(capture.question)
                 if capture.task_status is TaskStatus.DONE and has_claim:
                     HeldChangeStore(self._scope).discard(task_id)
                 if capture.subtasks and has_claim:
@@ -262,6 +274,8 @@ class AttemptStore:
         rows = self._scope.query(
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL AND task_id = :id", id=task_id
         )
+        from ralph.store.interrupted import as_interrupted
+
         for row in rows:
             closed = as_interrupted(row_to_attempt(row), WORKER_VANISHED)
             self._scope.update_where(
@@ -278,10 +292,12 @@ class AttemptStore:
             )
         return [row_to_attempt(row) for row in rows]
 
-    def _close_vanished(self) -> None:
+    def close_vanished(self) -> None:
         """Close attempts whose worker vanished or lost its claim."""
         if not self._vanished():
             return
+        from ralph.store.interrupted import as_interrupted
+
         with self._scope.transaction():
             for row in self._vanished():
                 self._write(as_interrupted(row_to_attempt(row), WORKER_VANISHED))
@@ -307,7 +323,7 @@ class AttemptStore:
                     # Has no effect if the lease ran out as well: ending the previous claim already released it.
                     self._tasks.claims.settle(task.id, task.claim_token, TaskStatus.PENDING)
                     recovered.append(task.id)
-            self._close_vanished()
+            self.close_vanished()
         return recovered
 
     # --- journal ---------------------------------------------------------------------
@@ -440,18 +456,6 @@ class AttemptStore:
         )
         return [row_to_attempt(row) for row in rows]
 
-    def was_planned(self, task: str) -> bool:
-        """Return whether a planner has completed its part of a task."""
-        return bool(
-            self._scope.query(
-                """
-                SELECT 1 FROM attempts WHERE project_id = :project_id AND task_id = :task AND hat = 'planner'
-                    AND outcome = 'done' LIMIT 1
-                """,
-                task=task,
-            )
-        )
-
     def completion_notes(self, task: str) -> str:
         """Return the notes of the attempt that completed a task, or an empty string."""
         rows = self._scope.query(
@@ -465,18 +469,6 @@ class AttemptStore:
         return str(rows[0]["notes"]) if rows else ""
 
 
-def as_interrupted(attempt: Attempt, reason: str) -> Attempt:
-    """Return the attempt with the outcome `interrupted`."""
-    return replace(
-        attempt,
-        outcome=AttemptOutcome.INTERRUPTED,
-        reason=reason,
-        error_type=None,
-        cause=FailureCause.RALPH,
-        ended_at=attempt.ended_at or now(),
-    )
-
-
 _ATTEMPT: Converters = {
     "outcome": AttemptOutcome,
     "error_type": ErrorType,
@@ -484,6 +476,7 @@ _ATTEMPT: Converters = {
     "difficulty": Difficulty,
     "files": from_json,
     "shown": from_json,
+    "commits": from_json,
     "with_memory": bool,
     "excused": bool,
 }

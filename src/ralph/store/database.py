@@ -163,7 +163,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 18
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -202,6 +202,9 @@ _ADDED_LATER = {
     "turns": None,
     "agent_session": "",
     "feedback": "",
+    "start_commit": "",
+    "commits": "[]",
+    "checkpoint": "",
     "cause": None,
     "allow": "[]",
     "written_by": "person",

@@ -51,6 +51,18 @@ class FailureStore:
         )
         return row_to_failure_report(rows[0]) if rows else None
 
+    def of_run(self, run: str, limit: int) -> list[FailureReport]:
+        """Return the failure reports of a run, newest first."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM failures WHERE project_id = :project_id AND run_id = :run
+            ORDER BY iteration DESC LIMIT :limit
+            """,
+            run=run,
+            limit=limit,
+        )
+        return [row_to_failure_report(row) for row in rows]
+
     def counts(self) -> list[Row]:
         """Count failures by category, most frequent first."""
         return self._scope.query(

@@ -17,19 +17,52 @@ class FeatureStore:
     def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
-    def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
+    def add(self, name: str, spec: str = "", plan: str = "", written_by: str = "person") -> Feature:
         """Add a feature. Names are unique within a project."""
         at = now()
         with self._scope.transaction():
-            if self._scope.query("SELECT 1 FROM features WHERE project_id = :project_id AND name = :name", name=name):
-                raise UsageError(f"Feature {name!r} already exists. See: ralph feature list", code="feature-exists")
-            feature = Feature(id=new_feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
+            self._require_free(name)
+            feature = Feature(
+                id=new_feature_id(),
+                name=name,
+                spec=spec,
+                plan=plan,
+                written_by=written_by,
+                created_at=at,
+                updated_at=at,
+            )
             while self._scope.query(
                 "SELECT 1 FROM features WHERE project_id = :project_id AND id = :id", id=feature.id
             ):
                 feature = replace(feature, id=new_feature_id())
             self._scope.insert("features", **to_columns(feature))
         return feature
+
+    def update(
+        self,
+        id: str,
+        *,
+        name: str | None = None,
+        spec: str | None = None,
+        plan: str | None = None,
+        written_by: str | None = None,
+    ) -> Feature:
+        """Update a feature; None leaves a field as it is."""
+        given = {"name": name, "spec": spec, "plan": plan, "written_by": written_by}
+        changes = {field: value for field, value in given.items() if value is not None}
+        with self._scope.transaction():
+            feature = self.get(id)
+            if name is not None:
+                self._require_free(name, feature.id)
+            changes["updated_at"] = now()
+            fields = ", ".join(f"{field} = :{field}" for field in changes)
+            self._scope.update_where("features", fields, "id = :id", id=feature.id, **changes)
+        return self.get(feature.id)
+
+    def _require_free(self, name: str, except_id: str = "") -> None:
+        rows = self._scope.query("SELECT id FROM features WHERE project_id = :project_id AND name = :name", name=name)
+        if any(row["id"] != except_id for row in rows):
+            raise UsageError(f"Feature {name!r} already exists. See: ralph feature list", code="feature-exists")
 
     def all(self) -> list[Feature]:
         """Return all features, oldest first."""

@@ -11,6 +11,7 @@ import json
 from ralph.core.errors import RalphError, StoreUnavailableError
 from ralph.core.records import record
 from ralph.core.tokenize import TOKENIZER_VERSION, joined_words, tokenize_path
+from ralph.core.tracking import is_tracked, report_progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ _COLUMNS = {
     "failure": "r.seq, r.project_id, r.why, r.tried, r.retry_suggestion, r.trace, r.category, r.files",
     "episode": "r.seq, r.project_id, r.kind, r.body, r.files",
 }
+_TABLES = {"memory": "memories", "attempt": "journal entries", "failure": "failures", "episode": "episodes"}
+"""What the rows of each index are called."""
 _ROWS = {
     "memory": "memory AS r",
     "attempt": "attempts AS r LEFT JOIN tasks AS t ON t.project_id = r.project_id AND t.id = r.task_id",
@@ -194,11 +197,14 @@ def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
     counts = dict.fromkeys(INDEXES, 0)
     with database.transaction(project_id):
         affected_project = database.words.clear(project_id)
+        total = sum(_count(database, index, affected_project) for index in INDEXES) if is_tracked() else 0
         for index in INDEXES:
             for seqs in _pages(database, index, affected_project):
                 rows = _read(database, index, seqs, affected_project)
                 write_index(database, index, rows, is_new=True)
                 counts[index] += len(rows)
+                report_progress("Indexing entries", sum(counts.values()), total)
+        report_progress("Writing the search indexes")
         database.words.rebuild()
     return counts
 
@@ -206,6 +212,12 @@ def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
 def _in_project(project_id: str) -> str:
     """Return the SQL condition that table `r` belongs to a project. An empty id matches all projects."""
     return "r.project_id = :project_id" if project_id else ":project_id = ''"
+
+
+def _count(database: Database, index: str, project_id: str) -> int:
+    """Return the number of rows that belong in an index."""
+    sql = f"SELECT COUNT(*) AS n FROM {_ROWS[index]} WHERE {_in_project(project_id)} AND {_IS_INDEXED[index]}"
+    return int(database.query(sql, project_id=project_id)[0]["n"])
 
 
 def _pages(database: Database, index: str, project_id: str) -> Iterator[list[int]]:
@@ -282,7 +294,10 @@ def compare_index(database: Database, index: str, project_id: str = "") -> Index
             project_id=project_id,
         )[0]["n"]
     )
+    done, total = 0, _count(database, index, project_id) if is_tracked() else 0
     for seqs in _pages(database, index, project_id):
+        report_progress(f"Comparing the index of {_TABLES[index]}", done, total)
+        done += len(seqs)
         rows = _read(database, index, seqs, project_id, with_words=True)
         for row in rows:
             if row["version"] is None:

@@ -139,6 +139,8 @@ class MemoryStore(MemoryWriter):
         mark = fingerprint(memory)
         with self.scope.transaction():
             known = self._find_same(memory, mark, by_person=by_person)
+            if memory.state is MemoryState.QUARANTINED:
+                return self._add_quarantined(memory, mark, known, change)
             if known is None and not by_person and (result := self._add_paraphrase(memory, change)):
                 return result
             if known is None:
@@ -162,6 +164,13 @@ class MemoryStore(MemoryWriter):
             is_replaced = known.kind == "knowledge" and updated.content != known.content
             what = "updated" if is_replaced else "learned again"
             return AddResult(memory=updated, what=what, event=self._record(known, updated, what, change))
+
+    def _add_quarantined(self, memory: Memory, mark: str, known: Memory | None, change: ChangeInfo) -> AddResult:
+        """Add a memory that waits for a person, which never changes a known one."""
+        if known is not None:
+            return AddResult(memory=known, what="known")
+        added = self._insert(memory, mark, change)
+        return AddResult(memory=added.memory, what="added", event=added.event)
 
     def _add_paraphrase(self, memory: Memory, change: ChangeInfo) -> AddResult | None:
         """Reinforce or refine the memory that says the same in other words; return None if there is none."""

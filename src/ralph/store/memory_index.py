@@ -137,10 +137,11 @@ class MemoryIndex(MemoryReader):
                 pairs[seq, row["after"]] = None
         return list(pairs)
 
-    def linked_pairs(self, ids: Sequence[str]) -> list[tuple[int, int]]:
-        """Return pairs of memories linked by a `[[title]]` that include one of these ids, as sequence numbers."""
+    def linked_pairs(self, memories: Sequence[Row]) -> list[tuple[int, int]]:
+        """Return pairs linked by a `[[title]]` that include one of these memories, as sequence numbers."""
         columns = "id, seq, kind, title_key, state"
-        titles = [row["title_key"] for row in self.rows_in("id", ids, columns) if _is_linkable(row)]
+        ids = [row["id"] for row in memories]
+        titles = [row["title_key"] for row in memories if _is_linkable(row)]
         links = {(row["memory_id"], row["title_key"]) for row in self._links("memory_id", ids)}
         links |= {(row["memory_id"], row["title_key"]) for row in self._links("title_key", titles)}
         sources = {row["id"]: row["seq"] for row in self.rows_in("id", [id for id, _ in links], columns)}

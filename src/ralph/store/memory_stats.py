@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ralph.core.records import MemoryState
-from ralph.store.memory_queries import FIGURE, row_to_memory
+from ralph.store.memory_queries import FIGURE, filter_conditions, row_to_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
     from ralph.store.database import ProjectScope, Row
+    from ralph.store.memory_queries import MemoryFilter
 
 
 class MemoryStatistics:
@@ -39,6 +40,18 @@ class MemoryStatistics:
             SELECT COALESCE({column}, '') AS name, COUNT(*) AS n FROM memory
             WHERE project_id = :project_id AND {condition} GROUP BY {column} ORDER BY COUNT(*) DESC, {column}
             """
+        )
+        return {row["name"]: row["n"] for row in rows}
+
+    def counts_of(self, column: str, filter: MemoryFilter) -> dict[str, int]:
+        """Count the memories that match a filter by a column."""
+        condition, values = filter_conditions(filter)
+        rows = self._scope.query(
+            f"""
+            SELECT {column} AS name, COUNT(*) AS n FROM memory AS r WHERE r.project_id = :project_id AND {condition}
+            GROUP BY {column} ORDER BY COUNT(*) DESC, {column}
+            """,
+            **values,
         )
         return {row["name"]: row["n"] for row in rows}
 
@@ -101,6 +114,16 @@ class MemoryStatistics:
             GROUP BY kind ORDER BY COUNT(*) DESC, kind
             """
         )
+
+    def count_shown(self) -> int:
+        """Return how often active memories were shown in all."""
+        rows = self._scope.query(
+            f"""
+            SELECT CAST(COALESCE(SUM(uses), 0) AS BIGINT) AS n FROM memory
+            WHERE project_id = :project_id AND state = 'active' AND NOT ({FIGURE}) AND seq > 0
+            """
+        )
+        return int(rows[0]["n"])
 
     def by_hour(self) -> list[Row]:
         """Return the number and average confidence of active memories, by hour of creation."""

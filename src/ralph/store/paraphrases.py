@@ -5,8 +5,10 @@ from __future__ import annotations
 from ralph.core.records import Memory, MemoryState, record, replace
 from ralph.core.tokenize import tokenize
 from ralph.memory.lifecycle.confidence import reinforce
+from ralph.memory.lifecycle.gate_fixes import fix_text, fixed_error
 from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, comparable_key, is_better_wording, relate
 from ralph.store.memory_queries import MemoryFilter, row_to_memory
+from ralph.store.stated_again import is_confirmed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,19 +51,27 @@ def find_paraphrase(memories: MemoryStore, memory: Memory) -> Paraphrase | None:
     for known in similar_memories(memories, memory):
         if known.structured_content or comparable_key(known) != comparable_key(memory):
             continue
-        relation = relate(memory.content, known.content)
+        relation = _relation(memory, known)
         if relation in ONE_FACT:
             return Paraphrase(known=known, relation=relation)
     return None
+
+
+def _relation(memory: Memory, known: Memory) -> Relation:
+    """Return what a new memory is to a known one; a fix of the same error is the same, one in its words says more."""
+    if (error := fixed_error(memory)) and error == fixed_error(known):
+        return Relation.SAME
+    return Relation.REFINEMENT if fix_text(memory) == known.content else relate(memory.content, known.content)
 
 
 def reinforce_paraphrase(memories: MemoryStore, found: Paraphrase, memory: Memory) -> Memory:
     """Return the known memory, strengthened, in the better of both wordings; a person's words stay."""
     known = found.known
     is_better = found.relation is Relation.REFINEMENT or is_better_wording(memory.content, known.content)
-    worded = memory if is_better and not memories.history.is_by_person(known.id) else known
+    may_reword = memory.state in (MemoryState.ACTIVE, known.state) and not memories.history.is_by_person(known.id)
+    worded = memory if is_better and may_reword else known
     updated = reinforce(known, memory, memory.updated_at)
     updated = replace(updated, title=worded.title, content=worded.content)
-    if known.state is MemoryState.STAGED and memory.origin_session not in (None, known.origin_session):
-        updated = replace(updated, state=MemoryState.ACTIVE)  # two sessions said it independently
-    return updated
+    if worded.kind == "fix":
+        updated = replace(updated, kind="fix")  # the sentence of a note is now part of what fixed a gate
+    return replace(updated, state=MemoryState.ACTIVE) if is_confirmed(known, memory) else updated

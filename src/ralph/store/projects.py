@@ -150,6 +150,15 @@ class ProjectStore:
                 self._database.execute("UPDATE projects SET name = :name WHERE id = :id", id=before.id, name=name)
             return self.get(id)
 
+    def set_stuck_after(self, id: str, failures: int) -> None:
+        """Store after how many failures a task is stuck, for queries from outside."""
+        with self._database.transaction():
+            self._database.execute(
+                "UPDATE projects SET stuck_after = :failures WHERE id = :id AND stuck_after <> :failures",
+                id=id,
+                failures=failures,
+            )
+
     def remove(self, id: str) -> dict[str, int]:
         """Delete a project with its contents, and return the number of deleted rows by table.
 

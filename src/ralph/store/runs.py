@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ralph.core.errors import NotFoundError
 from ralph.core.records import ResourceUsage, Run, new_run_id, now
 from ralph.store.memory_queries import one_of
@@ -11,7 +13,7 @@ from ralph.store.stats import OUTSIDE_AGENT, USAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ralph.store.database import ProjectScope, Row
 
@@ -70,6 +72,43 @@ class RunStore:
     def set_wait(self, id: str, until: str, reason: str) -> None:
         """Record until when a run waits and for what; empty strings once it goes on."""
         self._change("waits_until = :until, waits_for = :reason", id=id, until=until, reason=reason)
+
+    def add_waits(self, id: str, seconds: Mapping[str, float]) -> None:
+        """Add to the time a run has spent waiting, in seconds by reason."""
+        with self._scope.transaction():
+            waited = read_waits(self.get(id).waited)
+            for reason, more in seconds.items():
+                waited[reason] = round(waited.get(reason, 0.0) + more, 1)
+            self._change("waited = :waited", id=id, waited=json.dumps(waited))
+
+    def record_alive(self, id: str, seconds: float, workers: Collection[str]) -> None:
+        """Record how long a run and the open attempts of its workers have taken, in case the run is killed."""
+        from ralph.memory.lifecycle.confidence import days_between  # `ralph status` reads runs, too
+
+        condition, names = one_of("worker", tuple(workers))
+        with self._scope.transaction():
+            self._scope.execute(
+                "UPDATE runs SET seconds = :seconds WHERE project_id = :project_id AND id = :id AND ended_at IS NULL",
+                id=id,
+                seconds=seconds,
+            )
+            rows = self._scope.query(
+                f"""
+                SELECT iteration, started_at FROM attempts
+                WHERE project_id = :project_id AND run_id = :run AND outcome IS NULL AND {condition}
+                """,
+                run=id,
+                **names,
+            )
+            for row in rows if workers else ():
+                self._scope.update_where(
+                    "attempts",
+                    "seconds = :seconds",
+                    "run_id = :run AND iteration = :iteration AND outcome IS NULL",
+                    run=id,
+                    iteration=row["iteration"],
+                    seconds=round(max(0.0, days_between(row["started_at"], now()) * 86_400), 1),
+                )
 
     def set_request(self, id: str, request: str) -> None:
         """Record what a person asks of a run: "pause", "stop", or an empty string to go on."""
@@ -135,6 +174,16 @@ class RunStore:
             run=run,
         )
         return to_record(ResourceUsage, rows[0], {})
+
+
+def read_waits(waited: str) -> dict[str, float]:
+    """Return the seconds a run has spent waiting, by reason."""
+    try:
+        stored = json.loads(waited or "{}")
+    except ValueError:
+        return {}
+    pairs = stored.items() if isinstance(stored, dict) else ()
+    return {str(reason): float(seconds) for reason, seconds in pairs if isinstance(seconds, int | float)}
 
 
 def _run(row: Row) -> Run:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from ralph.core.records import Memory, MemoryState, replace
+from ralph.memory.lifecycle.staging import is_from_talk
 
 
 def revived(known: Memory, new: Memory, by_person: bool) -> Memory:
     """Return a known memory in a live state: active, or staged if the new one is staged.
 
-    What was staged because one session said it is active once another one says it too.
+    What was staged because one session said it is active once another one, or another task, says it too.
     """
-    if (
-        known.state is MemoryState.STAGED
-        and known.origin_session
-        and new.origin_session
-        not in (
-            None,
-            known.origin_session,
-        )
-    ):
+    if is_confirmed(known, new):
         return replace(known, state=MemoryState.ACTIVE)
     if known.state is MemoryState.ACTIVE or (known.state is MemoryState.STAGED and not by_person):
         return known
@@ -26,6 +19,14 @@ def revived(known: Memory, new: Memory, by_person: bool) -> Memory:
     if known.state is state:
         return known
     return replace(known, state=state, state_reason="", superseded_by=None)
+
+
+def is_confirmed(known: Memory, new: Memory) -> bool:
+    """Return whether a staged sentence of one session is said by another session, or at another task, too."""
+    if not is_from_talk(known):
+        return False
+    is_other_session = new.origin_session is not None and new.origin_session != known.origin_session
+    return is_other_session or (new.origin_task is not None and new.origin_task != known.origin_task)
 
 
 def has_new_origin(known: Memory, new: Memory) -> bool:

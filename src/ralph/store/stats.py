@@ -35,6 +35,7 @@ USAGE = """
 """Columns of `ResourceUsage` over attempts."""
 
 _COLUMNS = {
+    "agent": "agent",
     "model": "COALESCE(model, '')",
     "hat": "hat",
     "task_kind": "task_kind",
@@ -59,6 +60,10 @@ _SELECTED = ", ".join(
     f"{sql} AS {name}" for name, sql in (*_COLUMNS.items(), *((name, sql) for name, (sql, _) in _MEASURES.items()))
 )
 
+_IN_TRIAL = """
+    project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND excused = 0 AND task_id IS NOT NULL
+"""
+
 
 class StatsStore:
     """Statistics over the attempts of a project."""
@@ -69,8 +74,8 @@ class StatsStore:
     def group_by(self, *columns: str, **filters: str | int) -> list[Row]:
         """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `filters`.
 
-        Columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values, such as
-        the outcome of a running attempt, are empty strings.
+        Columns are agent, model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values,
+        such as the outcome of a running attempt, are empty strings.
         """
         unknown = {*columns, *filters} - _COLUMNS.keys()
         assert not unknown, unknown
@@ -114,33 +119,28 @@ class StatsStore:
             run=run,
         )
 
+    def holdout_version(self) -> tuple[int, int]:
+        """Return values of which one changes whenever `holdout_trials` does."""
+        row = self._scope.query(
+            f"SELECT COUNT(*) AS n, CAST(COALESCE(SUM(seq), 0) AS BIGINT) AS numbers FROM attempts WHERE {_IN_TRIAL}"
+        )[0]
+        return row["n"], row["numbers"]
+
     def holdout_trials(self) -> list[Trial]:
         """Return the attempts of the holdout experiment, except interrupted ones."""
         from ralph.memory.lifecycle.lift import Trial
 
         rows = self._scope.query(
-            """
-            SELECT task_id, with_memory, holdout, outcome, handed_to, tokens_in, tokens_out, cost_usd,
+            f"""
+            SELECT task_id, with_memory, holdout,
+                CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 ELSE 0 END AS done,
+                COALESCE(tokens_in, 0) + COALESCE(tokens_out, 0) AS tokens, cost_usd,
+                CASE WHEN outcome = 'done' AND handed_to <> '' THEN 1 ELSE 0 END AS is_handover,
                 CASE WHEN shown = '[]' THEN 0 ELSE 1 END AS is_shown
-            FROM attempts
-            WHERE project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND excused = 0
-                AND task_id IS NOT NULL
-            ORDER BY seq
+            FROM attempts WHERE {_IN_TRIAL} ORDER BY seq
             """
         )
-        return [
-            Trial(
-                task_id=row["task_id"],
-                with_memory=bool(row["with_memory"]),
-                holdout=row["holdout"],
-                done=row["outcome"] == "done" and not row["handed_to"],
-                tokens=(row["tokens_in"] or 0) + (row["tokens_out"] or 0),
-                cost_usd=row["cost_usd"],
-                is_handover=row["outcome"] == "done" and bool(row["handed_to"]),
-                is_shown=bool(row["is_shown"]),
-            )
-            for row in rows
-        ]
+        return [Trial._make(row.values()) for row in rows]
 
     # --- tasks and recent attempts ---------------------------------------------------
 
@@ -180,16 +180,22 @@ class StatsStore:
 
         The second value is the total number of such tasks.
         """
+        # The view has the same number of failures, but would be asked for all open tasks; attempts are fewer.
         rows = self._scope.query(
             """
             SELECT m.*, m.difficulty_estimate AS difficulty, worst.in_all FROM (
-                SELECT t.id, t.seq, s.failures_since_reset AS failures, COUNT(*) OVER () AS in_all FROM tasks AS t
-                JOIN strategy_metrics AS s ON s.project_id = t.project_id AND s.task_id = t.id
-                WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
-                    AND s.failures_since_reset > 0 AND NOT EXISTS (
-                        SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
-                    )
-                ORDER BY s.failures_since_reset DESC, t.seq LIMIT :limit
+                SELECT one.*, COUNT(*) OVER () AS in_all FROM (
+                    SELECT t.id, t.seq, COUNT(*) AS failures FROM attempts AS a CROSS JOIN tasks AS t
+                    WHERE a.project_id = :project_id AND a.outcome IN ('failed', 'retried', 'blocked', 'error')
+                        AND a.excused = 0 AND t.project_id = :project_id AND t.id = a.task_id
+                        AND t.status IN ('pending', 'in_progress') AND a.number > t.reset_after
+                        AND a.number > COALESCE((SELECT MAX(d.number) FROM attempts AS d
+                            WHERE d.project_id = :project_id AND d.task_id = a.task_id AND d.outcome = 'done'
+                                AND d.handed_to = ''), 0)
+                        AND (SELECT 1 FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = t.id
+                            LIMIT 1) IS NULL
+                    GROUP BY t.id, t.seq
+                ) AS one ORDER BY failures DESC, seq LIMIT :limit
             ) AS worst JOIN strategy_metrics AS m ON m.project_id = :project_id AND m.task_id = worst.id
             ORDER BY worst.failures DESC, worst.seq
             """,
@@ -295,6 +301,13 @@ class StatsStore:
         for row in rows:
             tasks.setdefault(row["finished_seq"], []).append(row)
         return list(map(_finished_task, tasks.values()))
+
+    def holdout_days(self) -> list[str]:
+        """Return the day of each attempt of `holdout_trials`."""
+        rows = self._scope.query(
+            f"SELECT SUBSTR(started_at, 1, 10) AS day FROM attempts WHERE {_IN_TRIAL} ORDER BY seq"
+        )
+        return [row["day"] for row in rows]
 
     def failures_by_cause(self) -> list[Row]:
         """Count unsuccessful attempts by cause, most frequent first."""

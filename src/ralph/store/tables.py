@@ -25,6 +25,7 @@ PROJECT_TABLES = (
     ProjectTable(table="task_needs", key=("task_id", "needs_id"), number=""),
     ProjectTable(table="task_log"),
     ProjectTable(table="held_changes"),
+    ProjectTable(table="questions"),
     ProjectTable(table="runs"),
     ProjectTable(table="attempts"),
     ProjectTable(table="failures"),

@@ -20,11 +20,14 @@ _LEAF = """
 class TaskProgress(TaskTable):
     """Progress of a project's tasks."""
 
-    def ready(self, limit: int | None = None) -> list[Task]:
-        """Return the tasks that are ready to be claimed, in claim order."""
+    def ready(self, limit: int | None = None, priority: int | None = None) -> list[Task]:
+        """Return the tasks that are ready to be claimed, in claim order, optionally of one priority."""
+        same_priority = "AND t.priority = :priority" if priority is not None else ""
         return self._select(
-            f"WHERE {READY} AND t.status = 'pending' ORDER BY t.priority DESC, t.seq {'LIMIT :limit' if limit else ''}",
+            f"""WHERE {READY} AND t.status = 'pending' {same_priority}
+            ORDER BY t.priority DESC, t.seq {"LIMIT :limit" if limit else ""}""",
             **({"limit": limit} if limit else {}),
+            **({"priority": priority} if priority is not None else {}),
         )
 
     def filter_ready(self, ids: Iterable[str | None]) -> set[str]:
@@ -61,6 +64,13 @@ class TaskProgress(TaskTable):
         """Return the number of tasks with this status. Tasks with subtasks are skipped."""
         rows = self._scope.query(
             f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_LEAF} AND t.status = :status", status=status.value
+        )
+        return int(rows[0]["n"])
+
+    def count_open(self) -> int:
+        """Return the number of tasks that are left to do and wait for nobody. Tasks with subtasks are skipped."""
+        rows = self._scope.query(
+            f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_LEAF} AND t.status IN ('pending', 'in_progress')"
         )
         return int(rows[0]["n"])
 

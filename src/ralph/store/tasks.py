@@ -171,13 +171,14 @@ class TaskStore(TaskTable):
         parent_id: str | None = None,
         needs: Sequence[str] | None = None,
         allow: Sequence[str] | None = None,
+        written_by: str | None = None,
     ) -> Task:
         """Update a task. Arguments that are None change nothing; an empty id removes the link.
 
         `needs` replaces all dependencies.
         """
         allowed = None if allow is None else to_json(allow)
-        texts = {"title": title, "body": body, "priority": priority, "allow": allowed}
+        texts = {"title": title, "body": body, "priority": priority, "allow": allowed, "written_by": written_by}
         links = {"feature_id": feature_id, "parent_id": parent_id}
         changes: dict[str, object] = {name: value for name, value in texts.items() if value is not None}
         changes |= {name: value or None for name, value in links.items() if value is not None}
@@ -244,8 +245,19 @@ class TaskStore(TaskTable):
                 code="task-needed",
             )
 
-    def set_status(self, id: str, status: TaskStatus, allowed: Iterable[TaskStatus], reason: str = "") -> Task:
-        """Set the status of a task by hand. A worker that claimed it loses the claim."""
+    def set_status(
+        self,
+        id: str,
+        status: TaskStatus,
+        allowed: Iterable[TaskStatus],
+        reason: str = "",
+        *,
+        restores_retries: bool = True,
+    ) -> Task:
+        """Set the status of a task by hand. A worker that claimed it loses the claim.
+
+        A pending task gets all its retries back, unless told otherwise.
+        """
         with self._scope.transaction():
             task = self.get(id)
             if self._has_children(id):
@@ -269,7 +281,9 @@ class TaskStore(TaskTable):
                 claim_token = claim_token + 1, reset_after = :reset_after""",
                 status=status.value,
                 reason=reason,
-                reset_after=(attempts[0]["n"] or 0) if status is TaskStatus.PENDING else task.reset_after,
+                reset_after=(attempts[0]["n"] or 0)
+                if status is TaskStatus.PENDING and restores_retries
+                else task.reset_after,
             )
             if task.parent_id:
                 self._roll_up(task.parent_id)

@@ -39,18 +39,27 @@ class VectorStore:
 
     def missing(self, limit: int) -> list[Row]:
         """Return sequence number, title and body of texts in use without a vector of this model, newest first."""
+        return self._missing(
+            f"m.seq, {_TITLES[self._index]} AS title, m.body", "ORDER BY m.seq DESC LIMIT :limit", limit=limit
+        )
+
+    def count_missing(self) -> int:
+        """Return the number of texts in use without a vector of this model."""
+        return int(self._missing("COUNT(*) AS n")[0]["n"])
+
+    def _missing(self, columns: str, order: str = "", **values: int) -> list[Row]:
         return self._scope.query(
             f"""
-            SELECT m.seq, {_TITLES[self._index]} AS title, m.body
+            SELECT {columns}
             FROM {_TABLES[self._index]} AS m LEFT JOIN {self._index}_vectors AS v
                 ON v.project_id = m.project_id AND v.seq = m.seq
             WHERE m.project_id = :project_id{_CONDITIONS[self._index]}
                 AND (v.seq IS NULL OR v.model <> :model OR LENGTH(v.vector) <> :size)
-            ORDER BY m.seq DESC LIMIT :limit
+            {order}
             """,
             model=self._model,
             size=self._size,
-            limit=limit,
+            **values,
         )
 
     def put(self, rows: Sequence[Row], vectors: Sequence[bytes]) -> None:

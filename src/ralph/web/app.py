@@ -6,6 +6,7 @@ and reports errors, and `ProjectThreads`, which opens the project and syncs its 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 import traceback
@@ -19,16 +20,32 @@ from starlette.staticfiles import StaticFiles
 from ralph.core.actor import AGENT, PERSON
 from ralph.core.errors import RalphError
 from ralph.core.records import record
+from ralph.loop.workers import release_dead_claims
 from ralph.web.api import ENDPOINTS
-from ralph.web.auth import API_PREFIX, MCP_PATH, Authenticator, is_program_path, read_body
+from ralph.web.auth import (
+    API_PREFIX,
+    MCP_PATH,
+    SAFE_METHODS,
+    Authenticator,
+    is_local_request,
+    is_program_path,
+    read_body,
+)
 from ralph.web.connections import is_authenticated
 from ralph.web.endpoints import Endpoint, RawResponse, encode_json, parse_body, parse_query
-from ralph.web.events import EVENTS_PATH, EventFeed, open_stream
+from ralph.web.events import EVENTS_PATH, EventFeed, event_id, latest_cursor, open_stream
 from ralph.web.mcp import answer_mcp
 from ralph.web.openapi import openapi_json
 from ralph.web.pages import NAVIGATION, PAGES, PageView
 from ralph.web.peers import peer_agent
-from ralph.web.problems import JSON_TYPE, RequestRejected, error_detail, problem_response
+from ralph.web.problems import (
+    JSON_TYPE,
+    NotLocalError,
+    ReadOnlyError,
+    RequestRejected,
+    error_detail,
+    problem_response,
+)
 from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
 
@@ -56,6 +73,8 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 """Default headers of every response."""
+DEAD_CLAIMS_INTERVAL = 2.0
+"""Interval at which killed workers are looked for, in seconds."""
 _PARAMETER = re.compile(r"\\\{(\w+)\\\}")
 
 
@@ -67,6 +86,21 @@ class Route:
     path: str
     pattern: re.Pattern[str]
     respond: Respond
+
+
+@record
+class ServerMode:
+    """What a server lets its clients do besides looking."""
+
+    is_read_only: bool = False
+    """Whether it changes nothing."""
+    is_local: bool = True
+    """Whether no other machine is meant to reach it; otherwise it steers no runs."""
+
+    @property
+    def can_steer(self) -> bool:
+        """Whether its pages offer to start, pause and stop runs."""
+        return self.is_local and not self.is_read_only
 
 
 class WebApp:
@@ -81,10 +115,12 @@ class WebApp:
         port: int,
         hosts: Collection[str] = (),
         mcp_tokens: tuple[str, ...] = (),
+        mode: ServerMode | None = None,
     ) -> None:
         self._name = name
+        self._mode = mode or ServerMode()
         self._auth = Authenticator(token, port, hosts, mcp_tokens)
-        self._threads = ProjectThreads(root)
+        self._threads = ProjectThreads(root, is_read_only=self._mode.is_read_only)
         self._feed = EventFeed(self._threads)
         self._static = StaticFiles(directory=STATIC)
         self.end_streams = self._feed.close
@@ -103,6 +139,8 @@ class WebApp:
         try:
             response = self._auth.authenticate(request)
             if response is None:
+                if self._mode.is_read_only and request.method not in SAFE_METHODS:
+                    raise ReadOnlyError
                 respond, arguments = self._find(request.method, scope["path"])
                 response = await respond(request, arguments)
         except Exception as error:  # noqa: BLE001 - the last place where an error can be answered
@@ -112,6 +150,15 @@ class WebApp:
         if not is_authenticated(scope):
             response.headers["connection"] = "close"
         await response(scope, receive, send)
+
+    async def release_dead_claims(self) -> None:
+        """Release the claims of killed workers for as long as the server runs, so that nothing of theirs is running."""
+        while not self._mode.is_read_only:
+            try:
+                await self._threads.use(lambda project: release_dead_claims(project.store), is_write=True)
+            except RalphError:
+                pass  # the next run releases them
+            await asyncio.sleep(DEAD_CLAIMS_INTERVAL)
 
     def close(self) -> None:
         """Close all streams and projects."""
@@ -136,6 +183,8 @@ class WebApp:
 
     def _api_responder(self, endpoint: Endpoint) -> Respond:
         async def respond(request: Request, path: Sequence[str]) -> Response:
+            if endpoint.is_local and not (self._mode.is_local and is_local_request(request)):
+                raise NotLocalError
             arguments: dict[str, Any] = {}
             if endpoint.query:
                 arguments["query"] = parse_query(endpoint.query, request.query_params.multi_items())
@@ -151,7 +200,9 @@ class WebApp:
             else:
                 actor = await self._actor_of(request, PERSON)
                 result = await self._threads.use(work, actor, is_write=True)
-            return Response(result.text, endpoint.status, media_type="text/plain" if result.is_text else JSON_TYPE)
+            headers = {"content-disposition": f'attachment; filename="{result.file_name}"'} if result.file_name else {}
+            kind = "text/plain" if result.is_text else JSON_TYPE
+            return Response(result.text, endpoint.status, headers, "text/html" if result.file_name else kind)
 
         return respond
 
@@ -173,8 +224,9 @@ class WebApp:
             arguments = {"query": parse_query(query, request.query_params.multi_items())} if query else {}
 
             def work(project: Project) -> str:
+                since = event_id(latest_cursor(project))  # before the page, so that it misses no event
                 view = page.handler(project, *path, **arguments)
-                return _render(view, project.store.project_name, page.section)
+                return _render(view, project.store.project_name, self._mode, page.section, since)
 
             return HTMLResponse(await self._threads.use(work))
 
@@ -196,7 +248,7 @@ class WebApp:
         if isinstance(error, RequestRejected) and status not in (404, 405):
             return rejection_page(status, detail, headers)
         view = PageView(template="error.html", values={"status": status, "detail": detail})
-        return HTMLResponse(_render(view, self._name), status, headers)
+        return HTMLResponse(_render(view, self._name, self._mode), status, headers)
 
 
 def _route(method: str, path: str, respond: Respond) -> Route:
@@ -204,8 +256,14 @@ def _route(method: str, path: str, respond: Respond) -> Route:
     return Route(method=method, path=path, pattern=pattern, respond=respond)
 
 
-def _render(view: PageView, project_name: str, section: str = "") -> str:
-    common = {"project_name": project_name, "navigation": NAVIGATION, "section": section}
+def _render(view: PageView, project_name: str, mode: ServerMode, section: str = "", since: str = "") -> str:
+    common = {
+        "project_name": project_name,
+        "navigation": NAVIGATION,
+        "section": section,
+        "since": since,
+        "mode": mode,
+    }
     return render(view.template, {**common, **view.values})
 
 

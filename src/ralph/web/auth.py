@@ -8,6 +8,7 @@ before anything else.
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -32,6 +33,8 @@ BODY_TIMEOUT = 60.0
 DEFAULT_PORTS = (80, 443)
 """Ports that browsers leave out."""
 SAFE_METHODS = ("GET", "HEAD")
+FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+"""Headers with which proxies pass on a request."""
 TOKEN_PARAMETER = "token"  # noqa: S105
 """Query parameter with the token in the link that `ralph serve` prints."""
 
@@ -39,6 +42,20 @@ TOKEN_PARAMETER = "token"  # noqa: S105
 def is_program_path(path: str) -> bool:
     """Return whether a path is used by programs rather than by people with a browser."""
     return (path.startswith(API_PREFIX) and path != API_DOCS_PATH) or path == MCP_PATH
+
+
+def is_local_request(request: Request) -> bool:
+    """Return whether a request comes from this machine, and no proxy says that it passes on another one's."""
+    if any(name in request.headers for name in FORWARDING_HEADERS):
+        return False
+    client = request.scope.get("client")
+    try:
+        address = ip_address(client[0]) if client else None
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return address is not None and address.is_loopback
 
 
 class Authenticator:

@@ -50,6 +50,8 @@ class RawResponse:
     text: bytes
     is_text: bool = False
     """Whether it is plain text instead of JSON."""
+    file_name: str = ""
+    """Name under which browsers save it; empty to show it."""
 
 
 @record
@@ -68,8 +70,10 @@ class Endpoint:
     body: type[RequestBody] | None
     response_type: Any
     """Type of the response; None if it has no content."""
-    may_be_text: bool = False
-    """Whether the response may be plain text instead."""
+    text_types: tuple[str, ...] = ()
+    """Content types of text that the response may be instead."""
+    is_local: bool = False
+    """Whether it steers runs, which is only possible on the machine of the server."""
 
     @property
     def summary(self) -> str:
@@ -89,16 +93,16 @@ class EndpointGroup:
         self.tag = tag
         self.all: list[Endpoint] = []
 
-    def get(self, path: str, response_type: Any = None, *, may_be_text: bool = False) -> Callable[[F], F]:
+    def get(self, path: str, response_type: Any = None, *, text_types: tuple[str, ...] = ()) -> Callable[[F], F]:
         """Register a function for GET on a path.
 
-        A function that returns a `RawResponse` declares its type, and whether it may be plain text.
+        A function that returns a `RawResponse` declares its type, and which text it may be instead.
         """
-        return self._add("GET", path, 200, response_type, may_be_text)
+        return self._add("GET", path, 200, response_type, text_types)
 
-    def post(self, path: str, status: int = 200) -> Callable[[F], F]:
+    def post(self, path: str, status: int = 200, *, is_local: bool = False) -> Callable[[F], F]:
         """Register a function for POST on a path, with status 201 if it creates something."""
-        return self._add("POST", path, status)
+        return self._add("POST", path, status, is_local=is_local)
 
     def put(self, path: str) -> Callable[[F], F]:
         """Register a function for PUT on a path."""
@@ -109,7 +113,14 @@ class EndpointGroup:
         return self._add("DELETE", path, 200)
 
     def _add(
-        self, method: str, path: str, status: int, response_type: Any = None, may_be_text: bool = False
+        self,
+        method: str,
+        path: str,
+        status: int,
+        response_type: Any = None,
+        text_types: tuple[str, ...] = (),
+        *,
+        is_local: bool = False,
     ) -> Callable[[F], F]:
         def add(handler: F) -> F:
             hints = get_type_hints(handler, include_extras=True)
@@ -124,7 +135,8 @@ class EndpointGroup:
                     query=hints.get("query"),
                     body=hints.get("body"),
                     response_type=response_type or hints["return"],
-                    may_be_text=may_be_text,
+                    text_types=text_types,
+                    is_local=is_local,
                 )
             )
             return handler

@@ -45,7 +45,7 @@ MAX_STREAM_READERS = 2
 POLL_INTERVAL = 0.3
 """Interval at which new events are looked for, in seconds."""
 KEEPALIVE_INTERVAL = 15.0
-"""Interval of keep-alive comments, in seconds."""
+"""Time without an event after which the server says that it is there, in seconds; ui.js relies on it."""
 RETRY_MILLISECONDS = 2_000
 """Time a client waits before it reconnects, in milliseconds."""
 STREAM_CLOSE_TIMEOUT = 0.3
@@ -118,6 +118,11 @@ def _merge_by_time(
     """Merge both kinds by time, keeping the order within each even if clocks disagreed."""
     both: Iterator[MemoryStreamEvent | RunUpdate] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
     return both
+
+
+def event_id(cursor: Cursor) -> str:
+    """Return the ID of the event at a cursor."""
+    return f"{cursor[0]}-{cursor[1]}"
 
 
 def parse_event_id(value: str) -> Cursor:
@@ -252,7 +257,7 @@ class _EventStreamResponse(Response):
                 async with asyncio.timeout_at(last_sent + KEEPALIVE_INTERVAL):
                     await changed.wait()
             except TimeoutError:
-                last_sent = await send_text(b":\n\n")
+                last_sent = await send_text(b"event: alive\ndata: {}\n\n")
 
     async def _next(self) -> EventPage | None:
         try:
@@ -290,8 +295,9 @@ EVENTS_OPERATION: dict[str, Any] = {
         " the event and the current state of its subject. A client that reconnects with the ID of the last event it"
         " saw, in the header Last-Event-ID or as `since`, receives all events it missed, in order. Without either,"
         " the stream starts now. About 10,000 run and task events are retained: a client that resumes before them"
-        " receives one event `missed` with the data {} and should reload what it shows. A line with only a colon is"
-        " sent every 15 seconds to keep the connection alive."
+        " receives one event `missed` with the data {} and should reload what it shows. An event `alive`"
+        " without an ID is sent every 15 seconds in which there was no other: without any for longer, the connection is"
+        " lost."
     ),
     "tags": ["events"],
     "parameters": [

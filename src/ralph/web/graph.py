@@ -63,16 +63,24 @@ class GraphLayout:
     height: float
     nodes: tuple[GraphNode, ...]
     links: tuple[GraphLink, ...]
+    implied: int
+    """Number of dependencies without a link, because they follow from others."""
 
 
 def layout_graph(
     ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mapping[str, str | None]
 ) -> GraphLayout:
-    """Lay out tasks with a link for each dependency and part; references to other tasks are ignored."""
+    """Lay out tasks with a link for each dependency and part; references to other tasks are ignored.
+
+    A dependency that follows from others has no link: if C needs B and B needs A, that C needs A adds nothing to see.
+    """
     numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
     names = list(numbers)
     pairs = _pairs(numbers, needs, parents)
     back = _back_links(len(names), pairs)
+    count = len(pairs)
+    implied = _implied_links(len(names), [pair for pair in pairs if pair not in back])
+    pairs = {pair: kind for pair, kind in pairs.items() if kind == PART_LINK or pair not in implied}
     forward = [pair for pair in pairs if pair not in back]
     columns = _columns(len(names), forward)
     groups, alone = _groups(len(names), pairs)
@@ -92,7 +100,7 @@ def layout_graph(
         for (first, then), kind in pairs.items()
     )
     nodes = tuple(GraphNode(id=names[n], x=x, y=y, column=column) for n, (x, y, column) in sorted(spots.items()))
-    return GraphLayout(width=width, height=height, nodes=nodes, links=links)
+    return GraphLayout(width=width, height=height, nodes=nodes, links=links, implied=count - len(links))
 
 
 # --- order of the tasks ---------------------------------------------------------------
@@ -142,23 +150,43 @@ def _back_links(count: int, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, 
     return back
 
 
-def _columns(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the column of each task: after all its dependencies; roots move next to their first dependent."""
+def _implied_links(count: int, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the links of a graph without cycles that a longer way through it implies."""
     after = _after(count, pairs)
-    blockers = [0] * count
+    place = {node: at for at, node in enumerate(_in_order(after))}
+    implied = set()
+    reached = [0] * count  # for each task those after it, as bits
+    for node in sorted(place, key=place.__getitem__, reverse=True):
+        for then in sorted(after[node], key=place.__getitem__):
+            if reached[node] >> then & 1:
+                implied.add((node, then))
+            reached[node] |= reached[then] | 1 << then
+    return implied
+
+
+def _in_order(after: Sequence[Sequence[int]]) -> list[int]:
+    """Return the tasks of a graph without cycles, each before those after it."""
+    blockers = [0] * len(after)
     for some in after:
         for then in some:
             blockers[then] += 1
-    roots = [node for node in range(count) if not blockers[node]]
-    columns, ready = [0] * count, list(roots)
-    while ready:
-        node = ready.pop()
+    order = [node for node, count in enumerate(blockers) if not count]
+    for node in order:
         for then in after[node]:
-            columns[then] = max(columns[then], columns[node] + 1)
             blockers[then] -= 1
             if not blockers[then]:
-                ready.append(then)
-    for node in roots:
+                order.append(then)
+    return order
+
+
+def _columns(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the column of each task: after all its dependencies; roots move next to their first dependent."""
+    after = _after(count, pairs)
+    columns = [0] * count
+    for node in _in_order(after):
+        for then in after[node]:
+            columns[then] = max(columns[then], columns[node] + 1)
+    for node in set(range(count)) - {then for _, then in pairs}:
         if after[node]:
             columns[node] = min(columns[then] for then in after[node]) - 1
     return columns

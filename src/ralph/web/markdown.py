@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,37 +24,53 @@ MIN_SIMILARITY = 0.3
 """Similarity below which texts are shown one after the other."""
 
 
-def render_markdown(text: object, ids: Mapping[str, str | None] | None = None, suffix: str = "") -> Markup:
-    """Render a text with links, which lead to the memory of that title or to a search for it."""
-    pieces = _PIECES.split(str(text))
+def render_markdown(
+    text: object,
+    ids: Mapping[str, str | None] | None = None,
+    suffix: str = "",
+    matched: re.Pattern[str] | None = None,
+) -> Markup:
+    """Render a text with links, which lead to the memory of that title or to a search for it; mark what matches."""
     return Markup("").join(
-        _render_piece(piece, ids or {}, suffix) if number % 2 else piece for number, piece in enumerate(pieces)
+        _render_piece(piece, ids or {}, suffix, matched) if number % 2 else _marked(piece, matched)
+        for number, piece in enumerate(_PIECES.split(str(text)))
     )
 
 
-def render_inline_markdown(text: object) -> Markup:
-    """Render a text without links, for use in headings and other links."""
-    pieces = _PIECES.split(str(text))
+def render_inline_markdown(text: object, matched: re.Pattern[str] | None = None) -> Markup:
+    """Render a text without links, for use in headings and other links; mark what matches."""
     return Markup("").join(
-        (_inline(piece) or piece[2:-2].strip()) if number % 2 else piece for number, piece in enumerate(pieces)
+        (_inline(piece, matched) or _marked(piece[2:-2].strip(), matched)) if number % 2 else _marked(piece, matched)
+        for number, piece in enumerate(_PIECES.split(str(text)))
     )
 
 
-def _inline(piece: str) -> Markup | None:
+def _marked(text: str, pattern: re.Pattern[str] | None) -> Markup:
+    """Return a text, escaped, with the matches of a pattern marked."""
+    if pattern is None:
+        return escape(text)
+    parts, end = [], 0
+    for match in pattern.finditer(text):
+        parts += [escape(text[end : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+        end = match.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _inline(piece: str, matched: re.Pattern[str] | None) -> Markup | None:
     if piece.startswith("`"):
-        return Markup("<code>{}</code>").format(piece[1:-1])
-    return Markup("<strong>{}</strong>").format(piece[2:-2]) if piece.startswith("**") else None
+        return Markup("<code>{}</code>").format(_marked(piece[1:-1], matched))
+    return Markup("<strong>{}</strong>").format(_marked(piece[2:-2], matched)) if piece.startswith("**") else None
 
 
-def _render_piece(piece: str, ids: Mapping[str, str | None], suffix: str) -> Markup:
-    if rendered := _inline(piece):
+def _render_piece(piece: str, ids: Mapping[str, str | None], suffix: str, matched: re.Pattern[str] | None) -> Markup:
+    if rendered := _inline(piece, matched):
         return rendered
     title = piece[2:-2].strip()
-    id = ids.get(title)
+    id, shown = ids.get(title), _marked(title, matched)
     if id:
-        return Markup('<a href="/memories/{}{}">{}</a>').format(id, suffix, title)
+        return Markup('<a href="/memories/{}{}">{}</a>').format(id, suffix, shown)
     extra = "&" + suffix[1:] if suffix else ""
-    return Markup('<a href="/memories?{}{}">{}</a>').format(urlencode({"q": title}), extra, title)
+    return Markup('<a href="/memories?{}{}">{}</a>').format(urlencode({"q": title}), extra, shown)
 
 
 def word_diff(was: str, became: str) -> list[tuple[str, str]]:

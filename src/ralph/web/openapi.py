@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ralph.web.endpoints import Endpoint
 
 REF_TEMPLATE = "#/components/schemas/{name}"
-_TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 
 
 @cache
@@ -82,7 +82,7 @@ def _operation(call: Endpoint, schemas: _Schemas) -> dict[str, Any]:
             str(call.status): {
                 "description": "Success.",
                 "content": {JSON_TYPE: {"schema": schemas.of(call.response_type)}}
-                | (_TEXT if call.may_be_text else {}),
+                | dict.fromkeys(call.text_types, _TEXT),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },

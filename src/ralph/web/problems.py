@@ -53,6 +53,26 @@ class InvalidValueError(RalphError):
     http_status = 422
 
 
+class ReadOnlyError(RalphError):
+    """The server was started without the permission to change anything."""
+
+    code = "read-only"
+    http_status = 403
+
+    def __init__(self) -> None:
+        super().__init__("This server is read-only: it changes nothing and starts no run.")
+
+
+class NotLocalError(RalphError):
+    """Runs are steered on the machine of the server only."""
+
+    code = "not-local"
+    http_status = 403
+
+    def __init__(self) -> None:
+        super().__init__("Runs can only be steered on this machine, and not on a server that other machines reach.")
+
+
 def error_detail(error: RalphError) -> str:
     """Return the message of an error for HTTP clients, without commands to type in a terminal."""
     if isinstance(error, NotFoundError):

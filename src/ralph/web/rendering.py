@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from ralph.core.records import EPISODE_PREFIX, now
+from ralph.core.records import EPISODE_PREFIX, category_word, now, outcome_word
 from ralph.core.text import one_line
 from ralph.web.markdown import render_inline_markdown, render_markdown, word_diff
 
@@ -84,6 +84,15 @@ def number(value: float | None, digits: int = 0) -> str:
     return UNKNOWN_VALUE if value is None else f"{value:,.{digits}f}"
 
 
+def figure(value: object) -> str:
+    """Format a value of a learning: a number to two decimals, the others in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value, 2).rstrip("0").rstrip(".") if value % 1 else number(value)
+    return UNKNOWN_VALUE if value is None else words(value)
+
+
 def usd(value: float | None) -> str:
     """Format an amount in US dollars, with more digits if it is small."""
     if value is None:
@@ -114,11 +123,11 @@ def seconds(value: float | None) -> str:
 
 def words(text: object) -> str:
     """Return an identifier as words."""
-    return str(text).replace("_", " ")
+    return category_word(str(text)).replace("_", " ")
 
 
 def state_words(state: object) -> str:
-    """Return the display name of a memory state; must match ui.js."""
+    """Return the display name of a memory state."""
     return "deleted" if str(state) == "pruned" else words(state)
 
 
@@ -143,9 +152,10 @@ def episode_ids(ids: Sequence[str]) -> list[str]:
 
 
 environment.filters |= {
-    one.__name__: one for one in (ago, when, number, usd, percent, points, seconds, words, state_words, level, short)
+    one.__name__: one
+    for one in (ago, when, number, figure, usd, percent, points, seconds, words, state_words, level, short)
 }
-environment.filters |= {"memory_ids": memory_ids, "episode_ids": episode_ids}
+environment.filters |= {"memory_ids": memory_ids, "episode_ids": episode_ids, "outcome_word": outcome_word}
 environment.filters |= {"marked": render_markdown, "stressed": render_inline_markdown, "worded": word_diff}
 
 

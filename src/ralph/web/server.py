@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import uvicorn
 
 from ralph.core.errors import RalphError, UsageError
 from ralph.project import Project
-from ralph.web.app import WebApp
+from ralph.web.app import ServerMode, WebApp
 from ralph.web.auth import MCP_PATH
 from ralph.web.connections import (
     ACCEPT_BATCH,
@@ -52,6 +53,8 @@ class WebServer:
         host: str = "127.0.0.1",
         port: int = DEFAULT_SERVE_PORT,
         hosts: Collection[str] = (),
+        *,
+        is_read_only: bool = False,
     ) -> None:
         if host not in LOOPBACK_HOSTS and not hosts:
             raise UsageError(
@@ -65,6 +68,10 @@ class WebServer:
             self._name = project.store.project_name
         hosts = [_normalize_host(name) for name in hosts]
         self.root = root
+        self._mode = ServerMode(
+            is_read_only=is_read_only,
+            is_local=host in LOOPBACK_HOSTS and all(_is_loopback(parse_host(name)[0]) for name in hosts),
+        )
         self._host = host
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -108,6 +115,7 @@ class WebServer:
             port=self.port,
             hosts=self._hosts,
             mcp_tokens=mcp_tokens(self.root, self.token),
+            mode=self._mode,
         )
         config = uvicorn.Config(
             app,
@@ -144,15 +152,18 @@ class _UvicornServer(uvicorn.Server):
         super().__init__(config)
         self.server_state = ConnectionState()
         self._app = app
+        self._release: asyncio.Task[None]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections in small batches, but let many wait."""
         await super().startup(sockets)
+        self._release = asyncio.create_task(self._app.release_dead_claims())
         for sock in sockets or ():
             sock.listen(LISTEN_BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all streams, wait for other requests, then close the projects."""
+        self._release.cancel()
         self._app.end_streams()
         await super().shutdown(sockets)
         self._app.close()
@@ -172,6 +183,10 @@ def _normalize_host(value: str) -> str:
     if not is_valid:
         raise UsageError(f"--allow-host {value!r} is not a host name. Examples: ralph.example.org, box:8420.")
     return name
+
+
+def _is_loopback(name: str) -> bool:
+    return name in LOOPBACK_HOSTS or name.endswith(".localhost")
 
 
 def _listen(host: str, port: int) -> socket.socket:

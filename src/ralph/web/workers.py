@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ralph.core.actor import PERSON
 from ralph.integrations.background_sync import BackgroundSync
 from ralph.integrations.project_handle import ProjectHandle
+from ralph.store import FigureCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,26 +23,44 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-THREAD_COUNT = 8
-"""Number of threads."""
-MAX_WRITERS = 4
-"""Maximum number of threads that write, so that the others can read while the database is locked."""
+READER_THREADS = 5
+"""Number of threads that read."""
+WRITER_THREADS = 3
+"""Number of threads that write, so that no write waits behind many reads, and no read for a locked database."""
+
+
+class SharedFigures:
+    """Figures that the threads of a server compute once for all of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: tuple[tuple[float, ...], FigureCache] = ((), FigureCache())
+
+    def of(self, settings: tuple[float, ...]) -> FigureCache:
+        """Return the cache for these settings and this database; after a change of either it is a new one."""
+        with self._lock:
+            if self._latest[0] != settings:
+                self._latest = settings, FigureCache()
+            return self._latest[1]
 
 
 class ProjectThreads:
     """Worker threads of a server for one project directory."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, is_read_only: bool = False) -> None:
         self.root = root
-        self._pool = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="ralph")
+        self._is_read_only = is_read_only
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="ralph")
+        self._writers = ThreadPoolExecutor(WRITER_THREADS, thread_name_prefix="ralph-writer")
+        self._others = ThreadPoolExecutor(1, thread_name_prefix="ralph-other")
         self._local = threading.local()
         self._handles: list[ProjectHandle] = []
-        self._writer_slots = asyncio.Semaphore(MAX_WRITERS)
-        self._background = BackgroundSync(root)
+        self._background = None if is_read_only else BackgroundSync(root)
+        self._figures = SharedFigures()
 
     async def run(self, work: Callable[[], R]) -> R:
-        """Run a function in a worker thread and return its result."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        """Run a function that needs no project in a thread and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(self._others, work)
 
     async def use(self, work: Callable[[Project], R], actor: Actor = PERSON, *, is_write: bool = False) -> R:
         """Run a function with the project of an actor in a worker thread and return its result."""
@@ -53,10 +72,8 @@ class ProjectThreads:
         def run() -> R:
             return work(self._handle(actor))
 
-        if not is_write:
-            return await self.run(run)
-        async with self._writer_slots:
-            return await self.run(run)
+        pool = self._writers if is_write else self._readers
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
 
     def _handle(self, actor: Actor) -> ProjectHandle:
         """Return this thread's handle for an actor."""
@@ -66,13 +83,17 @@ class ProjectThreads:
             handles[kind].close()
             self._handles.remove(handles.pop(kind))
         if kind not in handles:
-            handles[kind] = ProjectHandle(self.root, actor, self._background)
+            handles[kind] = ProjectHandle(
+                self.root, actor, self._background, self._figures.of, is_read_only=self._is_read_only
+            )
             self._handles.append(handles[kind])
         return handles[kind]
 
     def close(self) -> None:
         """Finish running requests and close all projects."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._readers, self._writers, self._others):
+            pool.shutdown(wait=True, cancel_futures=True)
         for handle in self._handles:
             handle.close()
-        self._background.close()
+        if self._background:
+            self._background.close()

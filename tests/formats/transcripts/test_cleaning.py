@@ -15,7 +15,7 @@ from ralph.formats.transcripts.cleaning import (
     relative_files,
     utc_timestamp,
 )
-from ralph.loop.prompt import TASK_INSTRUCTIONS
+from ralph.loop.instructions import TASK_INSTRUCTIONS
 from ralph.loop.review import REVIEW_INSTRUCTIONS
 from ralph.memory.recall.prime import HEADING as PRIMER_HEADING
 from ralph.memory.recall.render import HEADING, PREFACE

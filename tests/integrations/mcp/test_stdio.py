@@ -25,6 +25,8 @@ MODES = ["auto", "legacy", "2026-07-28"]
 @pytest.mark.parametrize("mode", MODES)
 def test_the_official_client_lists_and_uses_all_there_is(project: Project, mode: str) -> None:
     project.memory.add("The parser wants tabs.", type="pitfall")
+    asks = project.tasks.add("Round prices").id
+    project.tasks.block(asks, "Cents or euros?")
 
     async def speak(client: Client) -> dict[str, Any]:
         added = await client.call_tool("add_task", {"title": "Fix the parser"})
@@ -38,8 +40,11 @@ def test_the_official_client_lists_and_uses_all_there_is(project: Project, mode:
             "list_tasks": {},
             "show_task": {"id": task},
             "report_failure": {"task": task, "tried": "A regex.", "why": "It cannot count."},
+            "claim_task": {"id": task},
             "finish_task": {"id": task},
+            "answer_task": {"id": asks, "answer": "Cents."},
             "search_history": {"query": "tabs"},
+            "forget": {"id": id, "why": "They are not."},
         }
         results = [added, memory, *[await client.call_tool(name, given) for name, given in uses.items()]]
         wrong = await client.call_tool("show_task", {"id": "t-000000"})

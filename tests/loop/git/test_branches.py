@@ -18,7 +18,7 @@ from ralph.core.git import run_git, trust_git_programs
 from ralph.loop.git import repository
 from ralph.loop.git.base_branch import MergeResult
 from ralph.loop.git.branches import TaskBranches, branch_suffix
-from ralph.loop.git.repository import Repository
+from ralph.loop.git.repository import Repository, StopRequestedError
 from ralph.workspace import find_root, init_project
 
 pytestmark = pytest.mark.storeless
@@ -33,6 +33,16 @@ place = branches.prepare_worktree("t-1", "Write")
 (place.directory / "new.txt").write_text("made\\n")
 branches._base.merge_work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 branches.commit_and_merge(place, "t-1", "Write")
+"""
+
+KILLED_DURING_A_MERGE = """
+import sys
+from pathlib import Path
+from ralph.loop.git.repository import Repository
+
+repository = Repository.open(Path(sys.argv[1]))
+with repository.lock():
+    repository.try_git(repository.top, "hash-object", sys.argv[2])
 """
 
 
@@ -308,7 +318,7 @@ def test_what_is_left_when_an_attempt_ends_survives_its_directory(branches: Task
     place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "half.txt").write_text("half\n")
 
-    branches.commit_unfinished(place)
+    branches.commit_unfinished(place, "Half", "refs/ralph/attempts/run-1/1", "")
     shutil.rmtree(place.root)
 
     assert (branches.prepare_worktree("t-1", "Write").directory / "half.txt").read_text() == "half\n"
@@ -435,7 +445,9 @@ def test_finished_work_is_merged_and_the_place_is_gone(root: Path, branches: Tas
 
     assert merge == MergeResult(commit=git(root, "rev-parse", "main"), files=("new.txt",))
     assert (root / "new.txt").read_text() == "made\n"
-    assert git(root, "log", "-1", "--format=%B|%an <%ae>") == "Write the letter\n\nTask: t-1\n|Ada <ada@example.com>"
+    assert (
+        git(root, "log", "-1", "--format=%B|%an <%ae>") == "Write the letter\n\nRalph-Task: t-1\n|Ada <ada@example.com>"
+    )
     assert is_as_new(root)
 
 
@@ -750,6 +762,22 @@ def test_another_git_at_work_in_the_tree_is_waited_for(root: Path, branches: Tas
     timer.join()
 
     assert merge.files == ("new.txt",)
+
+
+def test_a_git_that_outlives_its_run_holds_the_lock_of_the_run(root: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    run = subprocess.Popen([sys.executable, "-c", KILLED_DURING_A_MERGE, str(root), str(pipe)])
+    writer = pipe.open("wb")  # opens once git reads
+    run.kill()
+    run.wait()
+    others = Repository.open(root)
+
+    with pytest.raises(StopRequestedError), others.lock(lambda: True):
+        pass
+    writer.close()
+    with others.lock():
+        assert git(root, "fsck") == ""
 
 
 def test_work_is_committed_on_top_of_the_current_base(root: Path, branches: TaskBranches) -> None:

@@ -507,3 +507,22 @@ def test_code_that_looks_at_its_tests_or_ends_them_is_found(path: str, text: str
 )
 def test_ordinary_code_is_not(path: str, text: str) -> None:
     assert not find_hijacks(path, text.encode())
+
+
+def test_whether_a_file_matters_is_decided_once_per_path(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    asked: list[str] = []
+
+    def is_kept(path: str) -> bool:
+        asked.append(path)
+        return path == "a.py"
+
+    base = DirectorySnapshot(tmp_path, is_kept)
+    (tmp_path / "a.py").write_text("x = 2\n")
+    (tmp_path / "c.py").write_text("x = 3\n")
+    now = DirectorySnapshot(tmp_path, is_kept, base)
+
+    assert sorted(asked) == ["a.py", "b.py", "c.py"]
+    assert now.contents == {"a.py": b"x = 2\n"}
+    assert DirectorySnapshot(tmp_path, lambda path: path == "b.py", now).contents == {"b.py": b"x = 1\n"}

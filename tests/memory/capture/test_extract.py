@@ -404,7 +404,11 @@ def test_what_any_reader_sees_at_once_and_other_peoples_files_are_not_kept() -> 
 
 
 def test_members_of_a_workspace_are_one_place() -> None:
-    assert "Source is in packages/*/src/" in patterns(*(f"packages/{name}/src/x.ts" for name in "abc"))
+    assert "Source is in packages/*/" in patterns(*(f"packages/{name}/parts/x.ts" for name in "abc"))
+
+
+def test_where_members_of_a_workspace_have_their_source_is_obvious() -> None:
+    assert patterns(*(f"packages/{name}/src/x.ts" for name in "abc")) == {}
 
 
 def test_tests_in_many_places_are_no_convention() -> None:

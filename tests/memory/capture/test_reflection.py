@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ralph.core.records import Memory, MemoryState
+from ralph.formats.json_answer import MAX_ANSWER_LENGTH
 from ralph.memory.capture.reflection import (
-    MAX_ANSWER_LENGTH,
     MAX_EVIDENCE_LENGTH,
     MAX_PROPOSALS,
     Evidence,

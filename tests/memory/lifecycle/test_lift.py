@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from ralph.core.records import replace
 from ralph.memory.lifecycle.lift import Lift, LiftVerdict, Trial, measure_lift
 
 WORLDS = 300
@@ -133,7 +132,7 @@ def test_attempts_at_one_task_are_not_counted_as_if_they_were_of_many() -> None:
 def test_runs_with_different_shares_are_put_together() -> None:
     # Easy tasks ran with a small holdout, hard ones with a large one: unweighted, memory would seem to help.
     easy = a_world(5, tasks=2000, holdout=0.1, ease=8.0)
-    hard = [replace(one, task_id="hard " + one.task_id) for one in a_world(6, tasks=2000, holdout=0.8, ease=0.5)]
+    hard = [one._replace(task_id="hard " + one.task_id) for one in a_world(6, tasks=2000, holdout=0.8, ease=0.5)]
 
     found = measure_lift([*easy, *hard])
 
@@ -150,7 +149,7 @@ def test_an_arm_in_which_all_went_well_is_not_taken_for_certain() -> None:
 
 def test_a_hand_over_is_no_failure_but_costs_what_it_costs() -> None:
     trials = a_world(9)
-    handed = [replace(one, done=False, is_handover=True) for one in trials]
+    handed = [one._replace(done=False, is_handover=True) for one in trials]
 
     alone, both = measure_lift(trials), measure_lift([*trials, *handed])
 
@@ -159,7 +158,7 @@ def test_a_hand_over_is_no_failure_but_costs_what_it_costs() -> None:
 
 
 def test_what_nobody_told_is_left_out() -> None:
-    found = measure_lift([replace(one, tokens=0, cost_usd=0.0) for one in a_world(2)])
+    found = measure_lift([one._replace(tokens=0, cost_usd=0.0) for one in a_world(2)])
 
     assert [one.name for one in found.measures] == ["success", "attempts per done task"]
 
@@ -168,7 +167,7 @@ def test_what_nobody_told_is_left_out() -> None:
 
 
 def test_attempts_that_chance_had_no_say_in_do_not_count() -> None:
-    trials = [replace(one, holdout=share) for one in a_world(1) for share in (0.0, 1.0, math.nan)]
+    trials = [one._replace(holdout=share) for one in a_world(1) for share in (0.0, 1.0, math.nan)]
 
     found = measure_lift(trials)
 
@@ -221,9 +220,9 @@ def test_an_arm_that_completed_nothing_is_still_compared() -> None:
 )
 def test_how_often_memories_were_really_shown_is_said(shown: int, says: str) -> None:
     with_memory = some(30, with_memory=True, done=20)
-    without = [replace(one, is_shown=True) for one in some(9, with_memory=False, done=1, start=30)]
+    without = [one._replace(is_shown=True) for one in some(9, with_memory=False, done=1, start=30)]
 
-    found = measure_lift([*(replace(one, is_shown=n < shown) for n, one in enumerate(with_memory)), *without])
+    found = measure_lift([*(one._replace(is_shown=n < shown) for n, one in enumerate(with_memory)), *without])
 
     assert (found.shown, found.shown_says) == (shown, says)
     assert found.has_low_exposure is (shown < 6)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ralph.core.records import now
 from ralph.memory.recall.query import RecallContext
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
@@ -41,7 +42,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     set_up_project(directory)
     with Project.open(directory) as opened:
         for name, text in TEXTS.items():
-            opened.memory.add(text, type="fix", tags=[name])
+            added = opened.memory.add(text, type="fix", tags=[name]).memory
+            while now() <= added.created_at:  # so that one of them is the newest
+                time.sleep(0.001)
         yield opened
 
 

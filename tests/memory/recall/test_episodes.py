@@ -41,6 +41,19 @@ def test_the_conclusion_of_a_talk_is_found_with_it(store: Store) -> None:
     assert set(recalled(store, "The retrier retries past the upstream rate limit window")) == set(TALK)
 
 
+def test_the_talk_about_the_function_that_a_task_names_comes_before_one_with_more_of_its_words(store: Store) -> None:
+    fill(store)
+    about_it = ("Customers complain, their jobs sit in next_job forever", "The same tenant never runs back-to-back.")
+    other = ("Complaints: after a restart workers pick old jobs", "Only idempotent jobs run during a drain.")
+    for source, texts in (("about it", about_it), ("other", other)):
+        store.episodes.add([an_episode(text, source=source, position=n) for n, text in enumerate(texts)])
+
+    context = RecallContext(title="Workers starve customers, complaints came in", body="Fix next_job.", at=now())
+    relevance = {one.episode.text: one.relevance for one in recall_episodes(store, context)}
+
+    assert min(relevance[text] for text in about_it) > max(relevance[text] for text in other)
+
+
 def test_words_that_ask_for_nothing_bring_nothing(store: Store) -> None:
     fill(store)
 

@@ -116,8 +116,7 @@ def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
     blind = gather_context(store, task, TaskMetrics(task_id=task.id), Config(), with_memory=False)
 
     assert [(one.id, notes) for one, notes in seen.prerequisites] == [(first.id, "Reads bytes.")]
-    assert seen.parent is not None
-    assert seen.parent.id == whole.id
+    assert [one.id for one in seen.parents] == [whole.id]
     assert [notes for _, notes in blind.prerequisites] == [""]
 
 
@@ -159,5 +158,5 @@ def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
     text = project.prompts.preview(task.id).text
 
     assert "Last 4 attempts in this project: 25% done, 75% failed" in text
-    assert "Attempt 5 at this task, 3 failed in a row" in text
+    assert "Attempt 5 at this task\n" in text
     assert project.store.stats.metrics(task.id).difficulty is Difficulty.HARD

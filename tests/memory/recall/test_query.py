@@ -69,3 +69,13 @@ def test_what_any_error_says_is_no_evidence() -> None:
 
     assert {"traceback", "line", "assertionerror"} <= query.hints
     assert not {"ledger", "file"} & query.hints
+
+
+def test_the_top_folder_of_a_path_is_no_evidence_unless_the_text_says_it() -> None:
+    in_path = build_query(RecallContext(title="Spot late invoices", body="Write it in billing/overdue.py."))
+    said = build_query(RecallContext(title="Spot late invoices of billing", body="Write it in billing/overdue.py."))
+
+    assert "bill" in in_path.words
+    assert "bill" in in_path.hints
+    assert "overdu" not in in_path.hints
+    assert "bill" not in said.hints

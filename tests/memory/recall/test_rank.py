@@ -152,6 +152,23 @@ def test_files_do_not_push_out_the_one_that_the_words_single_out() -> None:
     assert all(sum(one.components.get(name, 0.0) for name in FILE_COMPONENTS) < 0.3 for one in found)
 
 
+def test_what_has_every_word_of_a_search_comes_before_what_has_one() -> None:
+    two_words = row(9, "Note", "other things of it for invoices", ("ledger/money.py",))
+    in_path = [row(n, f"Note {n}", "other things of it", ("ledger/money.py",)) for n in range(2, 8)]
+    in_title = [row(n, f"Danish {n}", "cheese", ()) for n in range(10, 16)]
+    unrelated = [row(n, f"Other {n}", "cheese", ()) for n in range(20, 60)]
+    found = ranked(
+        RecallContext(title="ledger invoices danish", at=NOW),
+        row(1, "Month end", "the ledger of danish invoices is sent at the end", ("jobs/end.py",)),
+        two_words,
+        *in_path,
+        *in_title,
+        *unrelated,
+    )
+
+    assert "Month end" in titles(found)[:2]
+
+
 def test_what_names_no_files_is_not_behind_for_that() -> None:
     found = ranked(
         RecallContext(title="rounding of invoices", at=NOW),

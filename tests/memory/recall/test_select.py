@@ -132,3 +132,21 @@ def test_what_an_attempt_stated_itself_goes_before_what_was_inferred_from_it() -
     assert [seq for seq, why in outcome(found).items() if not why] == [2, 3]
     assert "mem-2" in outcome(found)[1]
     assert [seq for seq, why in outcome(found[:1]).items() if not why] == [1]
+
+
+def test_of_two_statements_about_what_now_holds_the_newest_is_shown() -> None:
+    first = "v1.4 release notes now cover commits a1b2c3d..d4e5f6a"
+    second = "v1.4 release notes now cover commits a1b2c3d..9f8e7d6 to include the parser fix"
+    found = [scored(1, 3.0, first, kind="pattern"), scored(2, 2.0, second, kind="pattern")]
+
+    told = outcome(found)
+
+    assert told[2] == ""
+    assert "newer" in told[1]
+
+
+def test_what_failed_once_is_no_duplicate_of_what_holds() -> None:
+    text = "the resolver sorts repeated lookups of the same fit twice"
+    found = [scored(1, 3.0, text, kind="fix"), scored(2, 2.0, text, kind="pattern"), scored(3, 1.0, text, kind="fix")]
+
+    assert [seq for seq, why in outcome(found).items() if not why] == [1, 2]

@@ -14,7 +14,8 @@ import pytest
 
 from ralph.core.config import Config
 from ralph.core.errors import StoreError, UsageError
-from ralph.core.records import AgentSession, AttemptOutcome, HeldChange, TaskStatus
+from ralph.core.records import AgentSession, AttemptOutcome, HeldChange, Question, TaskStatus
+from ralph.core.tracking import Tracking
 from ralph.projects import ProjectService
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.database import ProjectScope
@@ -66,6 +67,7 @@ def fill_all(store: Store) -> None:
     store.held_changes.add(
         HeldChange(task_id=later.id, run_id="r", iteration=1, digest="d", reason="why", diff="+\tx", created_at=at)
     )
+    store.questions.add(Question(task_id=later.id, text="Which?", asked_at=at, answer="This.", answered_by="person"))
     store.episodes.add([an_episode("We moved the login to JWT", files=("src/c.py",))])
     store.episodes.cursors.save("git", 1, "abc")
     for index, table in (("memory", "memory"), ("episode", "episodes")):
@@ -186,17 +188,19 @@ def test_a_damaged_row_is_named_and_nothing_is_copied(file: Store, there: Databa
 
 COPIER = """
 import os, sys
+from ralph.core.tracking import Tracking
 from ralph.store import open_database
 from ralph.store.maintenance import copy
 
 copy.PAGE = 3
 
-def report(table, done, total):
-    if table == sys.argv[3]:
+def report(what, done, total):
+    if what == f"Copying {sys.argv[3]}":
         os._exit(9)
 
 source, target = open_database(sys.argv[1]), open_database(sys.argv[2], create=True)
-copy.copy_project(source, "alpha", target, report_progress=report)
+with Tracking(report):
+    copy.copy_project(source, "alpha", target)
 """
 
 
@@ -243,11 +247,12 @@ def test_others_write_on_while_a_project_is_copied_and_that_is_told(
     source = open_store(store_url, "alpha")
     fill_more = iter([True])
 
-    def tell(table: str, done: int, total: int) -> None:
-        if table == "memory" and next(fill_more, False):
+    def tell(what: str, done: int, total: int) -> None:
+        if what == "Copying memory" and next(fill_more, False):
             learn(source, "Learned meanwhile")
 
-    copied = copy_project(there, "alpha", file.database, "beta", tell)
+    with Tracking(tell):
+        copied = copy_project(there, "alpha", file.database, "beta")
 
     assert copied.has_changed
     assert "Learned meanwhile" not in [row["title"] for row in rows_of(file.database, "beta")["memory"]]

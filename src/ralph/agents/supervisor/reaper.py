@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
 else:
-    from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
+    try:
+        from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
+    except ImportError:
+        pass  # Windows, where agents cannot be supervised: docs/platforms.md
 
 TERMINATE_SECONDS = 2.0
 """Time a program has to obey SIGTERM, in seconds."""

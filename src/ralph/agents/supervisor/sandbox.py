@@ -135,9 +135,13 @@ class _Mounts:
                 self.options += ("--tmpfs", path)
 
     def filter_programs(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths that are in a hidden directory, without those that would show all of it."""
-        found = [(path, os.path.realpath(path)) for path in paths]
-        return [path for path, real in found if self._is_hidden(path) and not self._uncovers(path, real)]
+        """Return the paths that are in a hidden directory, without those that would show all of it.
+
+        What is in another one of them is left out: bubblewrap cannot mount over an absolute symlink in a directory.
+        """
+        found = {path: os.path.realpath(path) for path in paths}
+        shown = [path for path, real in found.items() if self._is_hidden(path) and not self._uncovers(path, real)]
+        return [path for path in shown if not any(path != other and is_within(path, other) for other in shown)]
 
     def _is_hidden(self, path: str) -> bool:
         return any(is_within(path, hidden) for hidden in self._hidden)

@@ -258,7 +258,8 @@ def create_sample_project(directory: Path) -> None:
 def _settings() -> str:
     # Without -B, a test could run stale bytecode if two attempts write a file within one second.
     gate = f"{shlex.quote(sys.executable)} -B -m unittest -qf tests.test_$RALPH_TASK_ID"
-    return f'[agent]\nname = "rehearsal"\n\n[execution]\ngates = [{json.dumps(gate, ensure_ascii=False)}]\n'
+    gates = json.dumps([gate], ensure_ascii=False)
+    return f'[agent]\nname = "rehearsal"\n\n[execution]\ncommit = "never"\ngates = {gates}\n'
 
 
 def _commit(directory: Path, message: str) -> None:

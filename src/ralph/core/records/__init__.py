@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "attempts": "Attempt AttemptOutcome ErrorType FAILED_OUTCOMES FailureCause FailureReport LIMIT_CATEGORIES"
-        " ResourceUsage Run RunEvent",
+        " ResourceUsage Run RunEvent category_word outcome_word stored_category stored_outcome",
         "base": "EPISODE_PREFIX new_feature_id new_memory_id new_run_id new_task_id now record record_fields replace"
         " timestamp",
         "episodes": "Episode EpisodeKind RecalledEpisode Speaker Turn",
@@ -30,7 +30,8 @@ else:
         "rules": "Rule StandingRule StatedRule",
         "sessions": "AgentReply AgentSession SessionEnding",
         "sigils": "FailureReportSigil HandoverSigil KnowledgeSigil LearningSigil MemorySignal Sigils SubtaskSigil",
-        "tasks": "ALLOW_TESTS Difficulty Feature HeldChange NEEDS_PERSON Task TaskLogEntry TaskMetrics TaskStatus",
+        "tasks": "ALLOW_TESTS ASKS Difficulty Feature HeldChange NEEDS_PERSON Question Task TaskLogEntry TaskMetrics"
+        " OUT_OF_RETRIES TaskStatus UNREVIEWED status_word stored_status",
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

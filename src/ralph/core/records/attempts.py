@@ -27,10 +27,33 @@ class AttemptOutcome(StrEnum):
 
 
 FAILED_OUTCOMES = (AttemptOutcome.FAILED, AttemptOutcome.RETRIED, AttemptOutcome.BLOCKED, AttemptOutcome.ERROR)
-
 """Outcomes that count as a failure of the attempt."""
+OUTCOME_WORDS = {"": "running", AttemptOutcome.BLOCKED: "unfinished"}
+"""Outcomes that people read under another name: only a task that needs a person is called blocked."""
+CATEGORY_WORDS = {"no_sigil": "no_completion_signal"}
+"""Categories of failures that people read under another name."""
 LIMIT_CATEGORIES = ("memory_limit", "process_limit")
 """Categories of failures by a limit of this machine, which say nothing about the work."""
+
+
+def outcome_word(outcome: str | None) -> str:
+    """Return what people read for the outcome of an attempt."""
+    return OUTCOME_WORDS.get(outcome or "", str(outcome))
+
+
+def stored_outcome(word: str) -> str:
+    """Return the outcome for what people read for it."""
+    return next((outcome for outcome, shown in OUTCOME_WORDS.items() if outcome and shown == word), word)
+
+
+def category_word(category: str) -> str:
+    """Return what people read for the category of a failure."""
+    return CATEGORY_WORDS.get(category, category)
+
+
+def stored_category(word: str) -> str:
+    """Return the category for what people read for it."""
+    return next((category for category, shown in CATEGORY_WORDS.items() if shown == word), word)
 
 
 class FailureCause(StrEnum):
@@ -39,7 +62,7 @@ class FailureCause(StrEnum):
     PROJECT = "project"
     """Its code, tests or tools: gates, reviews, and what the agent reports."""
     AGENT = "agent"
-    """A refusal, no sigil, a flood of output, a session that ran out of time or turns."""
+    """A refusal, no completion signal, a flood of output, a session that ran out of time or turns."""
     SERVICE = "service"
     """The model: login, limits, outage, no answer."""
     PERSON = "person"
@@ -78,6 +101,8 @@ class Run:
     """Time until which it waits for a usage limit; empty if it does not wait."""
     waits_for: str = ""
     """What it waits for, such as "usage limit of claude"."""
+    waited: str = ""
+    """Seconds it has spent waiting by reason, as JSON; empty if it never waited."""
 
 
 @record
@@ -127,11 +152,17 @@ class Attempt:
     cause: FailureCause | None = None
     """What it failed because of. None if it was done, or is running."""
     excused: bool = False
-    """True if the attempt failed only because the model's service did. It counts against nothing."""
+    """True if the model's service failed, or the agent asked a person something. It counts against nothing."""
     turns: int | None = None
     """Number of model requests, if the agent reports it."""
     agent_session: str = ""
     """Session id assigned by the agent."""
+    start_commit: str = ""
+    """Commit that the attempt started from; with unfinished work of earlier attempts, a checkpoint."""
+    commits: tuple[str, ...] = ()
+    """Commits with the work of a task that is done, oldest first."""
+    checkpoint: str = ""
+    """Commit with unfinished work, under `refs/ralph/attempts`."""
     worker: str | None = None
     started_at: str
     ended_at: str | None = None

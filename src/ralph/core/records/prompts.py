@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ralph.core.records.episodes import RecalledEpisode
     from ralph.core.records.memories import RecalledMemory
     from ralph.core.records.rules import StandingRule
-    from ralph.core.records.tasks import Feature, Task, TaskMetrics
+    from ralph.core.records.tasks import Feature, Question, Task, TaskMetrics
 
 
 @record
@@ -41,7 +41,8 @@ class PromptContext:
     metrics: TaskMetrics
     prerequisites: tuple[tuple[Task, str], ...] = ()
     """Completed dependencies, each with the notes of the attempt that completed it."""
-    parent: Task | None = None
+    parents: tuple[Task, ...] = ()
+    """Tasks it is part of, nearest first."""
     feature: Feature | None = None
     rules: tuple[StandingRule, ...] = ()
     memories: tuple[RecalledMemory, ...] = ()
@@ -52,8 +53,12 @@ class PromptContext:
     """Failure reports of this task, newest first."""
     similar_reports: tuple[FailureReport, ...] = ()
     """Failure reports of other tasks, most similar first."""
-    interruptions: tuple[Attempt, ...] = ()
-    """Attempts at this task that a person interrupted with feedback, newest first."""
+    attempts: tuple[Attempt, ...] = ()
+    """Earlier attempts at this task, newest first."""
+    unfinished: tuple[str, ...] = ()
+    """Files that the working tree holds changes of, if the last attempt was cut off, each with its status."""
+    questions: tuple[Question, ...] = ()
+    """What agents asked a person about this task, with the answers, oldest first."""
     handovers: tuple[Attempt, ...] = ()
     """Attempts by earlier hats at this task, newest first."""
     recent_outcomes: tuple[AttemptOutcome, ...] = ()

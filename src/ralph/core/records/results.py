@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ralph.core.records.memories import Memory
     from ralph.core.records.sessions import AgentReply, SessionEnding
     from ralph.core.records.sigils import SubtaskSigil
-    from ralph.core.records.tasks import HeldChange, TaskStatus
+    from ralph.core.records.tasks import HeldChange, Question, TaskStatus
 
 
 @record
@@ -21,7 +21,7 @@ class GateResult:
     command: str
     passed: bool
     output: str
-    """End of the output, truncated to a limit."""
+    """First and last lines of the output, and those that look like errors, up to a limit."""
     seconds: float
     detail: str = ""
     """Why the gate did not pass."""
@@ -36,6 +36,8 @@ class Review:
     passed: bool
     has_verdict: bool = True
     """False if the session reached no verdict, in which case the work may still be correct."""
+    is_silent: bool = False
+    """Whether the session crashed or said neither yes nor no, which says nothing about the work."""
     reason: str = ""
     """Why the review did not pass."""
     reply: AgentReply
@@ -91,6 +93,8 @@ class AttemptResult:
     spent_limit: str = ""
     """Limit of the task that is used up, such as "its 3 iterations"."""
     is_out_of_retries: bool = False
+    question: Question | None = None
+    """What the agent asks a person."""
     held: HeldChange | None = None
     """Change to protected files that waits for a person."""
     failed_check: str = ""

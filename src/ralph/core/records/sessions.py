@@ -72,3 +72,5 @@ class AgentReply:
     """Session id assigned by the agent, which can be used to inspect or resume the session."""
     resets_at: float | None = None
     """When the usage limit that ended the session resets, in seconds since the epoch, if the agent reports it."""
+    next_reset: float | None = None
+    """When the usage limit resets that the session counts towards, reached or not, if the agent reports it."""

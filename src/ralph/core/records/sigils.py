@@ -82,6 +82,8 @@ class Sigils:
     next_model: str | None = None
     hand_over: HandoverSigil | None = None
     subtasks: tuple[SubtaskSigil, ...] = ()
+    question: str = ""
+    """What a person has to decide, if the agent asks."""
     verify_passed: bool | None = None
     verify_reason: str = ""
     problems: tuple[str, ...] = ()

@@ -17,6 +17,18 @@ class TaskStatus(StrEnum):
     BLOCKED = "blocked"
 
 
+def status_word(status: TaskStatus, *, is_ready: bool) -> str:
+    """Return what people read for the status of a task; a pending one is ready or waits for other tasks."""
+    if status is TaskStatus.PENDING:
+        return "ready" if is_ready else "waiting"
+    return "running" if status is TaskStatus.IN_PROGRESS else status.value
+
+
+def stored_status(word: str) -> TaskStatus:
+    """Return the status for what people read for it."""
+    return TaskStatus({"ready": "pending", "waiting": "pending", "running": "in_progress"}.get(word, word))
+
+
 class Difficulty(StrEnum):
     """Difficulty of a task, as estimated by the agent."""
 
@@ -35,12 +47,20 @@ class Feature:
     name: str
     spec: str = ""
     plan: str = ""
+    written_by: str = "person"
+    """Who wrote the name, the spec and the plan: `person`, `agent`, or `import` for another program."""
     created_at: str
     updated_at: str
 
 
 NEEDS_PERSON = "needs a person"
-"""Beginning of the reason of a task whose changes to protected files wait for approval."""
+"""Beginning of the reason of a task whose work waits for approval: changes to protected files, or no review."""
+OUT_OF_RETRIES = " times, waits for a person; last: "
+"""Part of the reason of a task that failed too often."""
+UNREVIEWED = "unreviewed"
+"""Beginning of the reason why work waits that no reviewer has judged."""
+ASKS = "asks"
+"""Beginning of the reason of a task whose agent asked a person something."""
 ALLOW_TESTS = "@tests"
 """Item of a task's `allow` that stands for all tests."""
 
@@ -69,7 +89,7 @@ class Task:
     allow: tuple[str, ...] = ()
     """Globs of protected files that the task may change; `@tests` for all tests. Only a person can set them."""
     written_by: str = "person"
-    """Who wrote the title and the description: only a person's words widen what the task may change."""
+    """Who wrote the title and the description: `person`, `agent`, or `import` for another program."""
     created_at: str
     updated_at: str
 
@@ -90,6 +110,22 @@ class HeldChange:
     diff: str = ""
     created_at: str
     approved_at: str | None = None
+
+
+@record
+class Question:
+    """What an agent wants to know from a person about its task, and the answer."""
+
+    task_id: str
+    run_id: str = ""
+    """Run and iteration of the attempt that asked; empty if the task was blocked without an attempt."""
+    iteration: int = 0
+    text: str
+    asked_at: str
+    answer: str = ""
+    answered_by: str = ""
+    """`person`, or `agent` for one outside the loop that passed on the answer; empty until then."""
+    answered_at: str | None = None
 
 
 @record

@@ -7,6 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
+from ralph.core.tracking import report_progress
 from ralph.formats.sync.disk import UNWRITTEN, SyncedFiles
 from ralph.formats.sync.location import working_copy_id
 from ralph.store.memories import ChangeInfo, change_id
@@ -96,6 +97,7 @@ def sync(
     disk = SyncedFiles(store, root, working_copy_id(store, root))
     if not choice and not (disk.has_edits() if only_edits else disk.is_stale()):
         return SyncResult(problems=held_problems(disk.held_count), held_count=disk.held_count)
+    report_progress("Syncing the memory files")
     # The transaction also keeps other Ralph processes from writing the files.
     with store.transaction():
         disk = SyncedFiles(store, root, working_copy_id(store, root))

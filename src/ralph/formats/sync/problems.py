@@ -6,6 +6,7 @@ import os
 
 from ralph.core.memory_files import KNOWLEDGE_DIR, MEMORIES_PATH, OLD_MEMORIES_PATH, memories_path
 from ralph.core.records import record
+from ralph.core.tracking import track
 from ralph.core.trust_record import are_files_trusted
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import parse_note
@@ -84,7 +85,7 @@ def check_memories_file(root: Path) -> Iterator[FileProblem]:
 def check_knowledge_files(root: Path) -> Iterator[FileProblem]:
     """Yield the problems of the knowledge files."""
     paths = sorted((root / KNOWLEDGE_DIR).glob("*.md"))
-    for path in paths:
+    for path in track("Checking knowledge files", paths, len(paths)):
         try:
             parse_note(read_text_bytes(root, KNOWLEDGE_DIR + path.name).decode("utf-8", "replace"))
         except UnusableFileError as error:

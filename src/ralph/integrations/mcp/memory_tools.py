@@ -29,7 +29,9 @@ MAX_PASSAGE_CHARS = 2_000
 
 
 def remember(project: Project, arguments: Arguments) -> ToolResult:
-    """Add a memory."""
+    """Add a memory, or correct one."""
+    if "id" in arguments:
+        return _correct(project, arguments)
     result = project.memory.add(
         arguments["content"],
         type=arguments.get("type"),
@@ -46,6 +48,19 @@ def remember(project: Project, arguments: Arguments) -> ToolResult:
     note = " The next command will write it to the memory files." if project.files.is_unwritten else ""
     note += "".join(f" It takes the place of {id}." for id in result.superseded)
     return f"{summary}: {escape_untrusted(memory.title)}.{note}", {**_brief(memory), "what": result.what}
+
+
+def _correct(project: Project, arguments: Arguments) -> ToolResult:
+    names = ("content", "type", "title", "tags", "files")
+    given = {name: arguments[name] for name in names if name in arguments}
+    memory = project.memory.edit(arguments["id"], **given, why="corrected by an agent").memory
+    return f"Corrected {memory.id}: {escape_untrusted(memory.title)}.", {**_brief(memory), "what": "corrected"}
+
+
+def forget(project: Project, arguments: Arguments) -> ToolResult:
+    """Delete a memory."""
+    (memory,), _ = project.memory.delete(arguments["id"], why=arguments["why"])
+    return f"Forgotten: {memory.id} {escape_untrusted(memory.title)}.", {**_brief(memory), "what": "deleted"}
 
 
 def search_memories(project: Project, arguments: Arguments) -> ToolResult:

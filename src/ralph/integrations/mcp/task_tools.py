@@ -6,8 +6,9 @@ from ralph.core.paging import Page, ResultList
 from ralph.core.records import TaskStatus
 from ralph.core.text import truncate
 from ralph.integrations.mcp.tool import MAX_TEXT_CHARS, count, fact_lines
+from ralph.loop.authored_text import authored_line, authored_text
 from ralph.loop.failure_text import report_text
-from ralph.memory.recall.render import escape_untrusted
+from ralph.memory.recall.render import escape_inline, escape_untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,9 +87,13 @@ def task_text(project: Project, id: str) -> str:
         "Worker": task.claimed_by,
         "Attempts": _attempts(view),
     }
-    lines = [f"{task.id} [{task.status}] {escape_untrusted(task.title)}", *fact_lines(facts)]
+    lines = [f"{task.id} [{task.status}] {authored_line(task.title, task.written_by)}", *fact_lines(facts)]
     if task.body:
-        lines += ["", escape_untrusted(truncate(task.body, MAX_TEXT_CHARS))]
+        lines += ["", authored_text("description", truncate(task.body, MAX_TEXT_CHARS), task.written_by)]
+    for question in view.questions:
+        lines += ["", f"Question: {escape_inline(question.text)}"]
+        if question.answered_at:
+            lines += [f"Answer of the {question.answered_by}: {escape_inline(question.answer)}"]
     if reports := project.journal.failures(Page(limit=MAX_SHOWN_REPORTS), task=id):
         lines += ["", "Previous failures, latest first:", "", *map(report_text, reports)]
     return "\n".join(lines).rstrip()
@@ -118,7 +123,34 @@ def add_task(project: Project, arguments: Arguments) -> ToolResult:
     return f"Task added: {task.id} {escape_untrusted(task.title)}", _task_fields(task)
 
 
+def answer_task(project: Project, arguments: Arguments) -> ToolResult:
+    """Pass on the answer to the question of a task."""
+    task = project.questions.answer(arguments["id"], arguments["answer"])
+    return f"Answered: {task.id} {escape_untrusted(task.title)}", _task_fields(task)
+
+
+def claim_task(project: Project, arguments: Arguments) -> ToolResult:
+    """Claim a task."""
+    work = project.outside_work.claim(arguments.get("id"))
+    if work is None:
+        return "No task is ready. See list_tasks.", None
+    head = f"{work.task.id} is yours. Work on it in this directory, then call finish_task, or report_failure."
+    return "\n\n".join(filter(None, [head, task_text(project, work.task.id), work.memories])).rstrip(), None
+
+
 def finish_task(project: Project, arguments: Arguments) -> ToolResult:
-    """Mark a task as done."""
-    task = project.tasks.done(arguments["id"])
-    return f"Task done: {task.id} {escape_untrusted(task.title)}", _task_fields(task)
+    """Finish a task through the gates."""
+    work = project.outside_work.finish(arguments["id"], arguments.get("notes", ""))
+    task, attempt = work.task, work.attempt
+    notes = [f"Warning: {escape_untrusted(one)}" for one in work.notes]
+    if work.is_done:
+        gates = f", {count(attempt.checks_passed, 'gate', 'gates')} passed" if attempt and attempt.checks_passed else ""
+        head = f"Task done: {task.id} {escape_untrusted(task.title)}{gates}"
+        return "\n".join([head, *notes]), {**_task_fields(task), **({"warnings": notes} if notes else {})}
+    head = f"NOT DONE: {task.id} {escape_untrusted(task.title)}"
+    if task.status is TaskStatus.IN_PROGRESS:
+        head += "\nThe task is still yours: fix this, and call finish_task again."
+    else:
+        reason = f": {escape_untrusted(task.reason)}" if task.reason else ""
+        head += f"\nIt is now {task.status}{reason}. Only a person can let it go on."
+    return "\n".join([head, *notes, *(["", report_text(work.report)] if work.report else [])]).rstrip(), None

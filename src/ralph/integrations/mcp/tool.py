@@ -32,6 +32,8 @@ class Tool:
     """Whether the tool changes nothing."""
     is_idempotent: bool = False
     """Whether the tool is idempotent."""
+    is_destructive: bool = False
+    """Whether the tool takes something away."""
     handler: Callable[[Project, Arguments], ToolResult]
 
     @property
@@ -41,12 +43,17 @@ class Tool:
         return {**schema, "required": list(self.required)} if self.required else schema
 
     @property
+    def listed_schema(self) -> dict[str, Any]:
+        """JSON Schema as a model is told it, which pays for every word: without limits that no call should reach."""
+        return {**self.schema, "properties": {name: _without_limits(one) for name, one in self.properties.items()}}
+
+    @property
     def listing_entry(self) -> dict[str, Any]:
         """Entry of the tool in `tools/list`."""
         hints = {
             "title": self.title,
             "readOnlyHint": self.is_read_only,
-            "destructiveHint": False,
+            "destructiveHint": self.is_destructive,
             "idempotentHint": self.is_read_only or self.is_idempotent,
             "openWorldHint": False,
         }
@@ -54,9 +61,18 @@ class Tool:
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": self.schema,
+            "inputSchema": self.listed_schema,
             "annotations": hints,
         }
+
+
+_UNLISTED = ("minLength", "maxLength", "maxItems")
+"""Limits that are checked but not listed."""
+
+
+def _without_limits(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in schema.items() if name not in _UNLISTED}
+    return {**kept, "items": _without_limits(schema["items"])} if "items" in schema else kept
 
 
 # --- schemas ------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ class BaseBranch:
                 "--no-verify-signatures",
                 commit,
             )
-            return self._repository.try_git_when_unlocked(Path(worktree), *merging, GIT_REFLOG_ACTION=why)
+            return self._repository.try_git(Path(worktree), *merging, GIT_REFLOG_ACTION=why)
         updating = ("update-ref", "-m", why, full_ref(self.name), commit, before.commit)
         return self._repository.try_git(self._repository.top, *updating)
 

@@ -21,10 +21,13 @@ from ralph.loop.git import worktrees
 from ralph.loop.git.base_branch import BaseBranch, MergeResult
 from ralph.loop.git.checkouts import CHECKOUT_PREFIX, clean_checkout
 from ralph.loop.git.commits import (
+    NEVER_COMMITTED,
+    OWN_FILES,
     CommittedWork,
     MergeRefusedError,
     TaskCommitter,
     TaskWorktree,
+    commit_message,
     is_inside,
     name_few,
 )
@@ -47,14 +50,9 @@ WORKTREES_DIRECTORY = ".ralph/worktrees"
 """Directory of the worktrees, relative to the project."""
 BRANCH_PREFIX = "ralph"
 """Prefix of the branches of tasks."""
-MAX_SUBJECT_LENGTH = 200
-"""Maximum length of a commit subject, in characters."""
 MAX_BRANCH_NAME_LENGTH = 48
 """Maximum length of a branch name made from a task id, in characters."""
 
-_OWN_FILES = (".ralph/", ".agent/", ".ralph.toml")
-"""Paths that Ralph itself writes in the person's worktree."""
-_NEVER_COMMITTED = (".ralph", ".agent/memories.md")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -93,7 +91,7 @@ class TaskBranches:
         self._repository = repository
         self._common = repository.common_git_directory
         self._folder = repository.top / repository.prefix / WORKTREES_DIRECTORY
-        self._excluded = tuple(repository.prefix + name for name in _NEVER_COMMITTED)
+        self._excluded = tuple(repository.prefix + name for name in NEVER_COMMITTED)
         self._base = BaseBranch(repository, base, self._excluded)
         self._committer = TaskCommitter(repository, self._excluded)
 
@@ -125,8 +123,8 @@ class TaskBranches:
 
     # --- worktrees -------------------------------------------------------------------
 
-    def prepare_worktree(self, task_id: str, title: str) -> TaskWorktree:
-        """Return the worktree of a task, up to date with the base branch.
+    def prepare_worktree(self, task_id: str, title: str, trailers: str = "") -> TaskWorktree:
+        """Return the worktree of a task, up to date with the base branch; `trailers` end the messages of its commits.
 
         Work of an earlier attempt is kept. If it conflicts with the base branch, the conflict markers are left in the
         tree for the agent to resolve.
@@ -137,7 +135,7 @@ class TaskBranches:
         if self.base not in refs:
             message = f"The branch {self.base} no longer exists, so there is nothing to start from."
             raise WorktreeError(message, code="base-branch-missing")
-        base_commit, message = refs[self.base].commit, _commit_message(title, task_id)
+        base_commit, message = refs[self.base].commit, commit_message(title, task_id, trailers)
         try:
             if self._is_worktree(top):
                 if branch not in refs:
@@ -145,7 +143,7 @@ class TaskBranches:
                 worktree = self._continue_work(self._worktree_at(top, branch, is_new=False), message)
             else:
                 worktree = self._create_worktree(top, branch, refs, message)
-            return replace(worktree, base_commit=base_commit)
+            return replace(worktree, base_commit=base_commit, trailers=trailers)
         except OSError as error:
             raise WorktreeError(
                 f"Could not create {top}: {error.strerror}: {error.filename}.", code="worktree-not-created"
@@ -229,7 +227,7 @@ class TaskBranches:
         With `catches_up`, the base branch is merged into it first, so that gates judge the combined result. Raises
         MergeRefusedError if the work cannot be committed or conflicts with the base branch.
         """
-        state = self._committer.commit(worktree, _commit_message(title, task_id))
+        state = self._committer.commit(worktree, commit_message(title, task_id, worktree.trailers))
         left_out = find_left_out(self._repository, worktree, state, self._excluded)
         base, work = self._base.find_with(worktree)
         is_current = work.commit == base.commit or state.head == worktree.start_commit == base.commit
@@ -287,7 +285,7 @@ class TaskBranches:
         person approved that the work changes them. Work that cannot be merged stays in its worktree, and so do files
         that are in no commit.
         """
-        message = _commit_message(title, task_id)
+        message = commit_message(title, task_id, worktree.trailers)
         try:
             work = work or self.commit_work(worktree, task_id, title, catches_up=False)
             merge = (
@@ -304,12 +302,24 @@ class TaskBranches:
             return MergeResult(reason=str(error), waits_for_person=not isinstance(error, StopRequestedError))
         return merge
 
-    def commit_unfinished(self, worktree: TaskWorktree) -> None:
-        """Commit the work in a worktree for the next attempt, in case its directory is deleted."""
+    def commit_unfinished(self, worktree: TaskWorktree, message: str, ref: str, start: str) -> str:
+        """Commit the work in a worktree for the next attempt, and save it under a ref; return the commit.
+
+        It is empty if nothing was changed since the commit `start`, or nothing could be committed.
+        """
         try:
-            self._committer.commit(worktree, f"wip: {worktree.branch}")
+            self._committer.commit(worktree, message)
+            commit = self.head_of(worktree)
+            if commit == start:
+                return ""
+            self._repository.run_git_checked(self._repository.top, "update-ref", ref, commit)
         except WorktreeError:
-            return  # the work stays in the tree
+            return ""  # the work stays in the tree
+        return commit
+
+    def head_of(self, worktree: TaskWorktree) -> str:
+        """Return the commit that is checked out in a worktree."""
+        return self._repository.run_git_checked(worktree.root, "rev-parse", "HEAD")
 
     # --- cleanup -----------------------------------------------------------------------
 
@@ -373,7 +383,7 @@ def _mergeable_branch(repository: Repository) -> str:
     if not state.branch:
         message = f"No branch is checked out in {repository.top}. Switch to the one to merge into: git switch BRANCH"
         raise WorktreeError(message, code="detached-head")
-    own = tuple(repository.prefix + name for name in _OWN_FILES)
+    own = tuple(repository.prefix + name for name in OWN_FILES)
     changed = [path for path in state.changed if not path.startswith(own)]
     if changed:
         message = f"Uncommitted changes: {name_few(changed)}. Commit, stash or ignore them before a parallel run."
@@ -392,9 +402,3 @@ def _refuse_checked_out(branch: str, found: BranchRef) -> None:
 
 def _is_same(one: Path | str, other: Path | str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
-
-
-def _commit_message(title: str, task_id: str) -> str:
-    """Return the commit message for a task."""
-    first, id = (" ".join(text.split()) for text in (title, task_id))
-    return f"{first[:MAX_SUBJECT_LENGTH] or id}\n\nTask: {id}"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ralph.core.errors import WorktreeError
 from ralph.core.records import record
+from ralph.core.redaction import redact
+from ralph.core.text import escape_invisible, one_line
 from ralph.loop.git.repository import full_ref, git_error, operation_in_progress, remove_stale_locks
 from ralph.loop.git.worktrees import last_commit, worktree_git_directory
 
@@ -22,6 +24,12 @@ LIST_INDEX = ("ls-files", "--stage", "-z")
 """Arguments of git for `nested_repositories`."""
 MAX_NAMED_PATHS = 3
 """Maximum number of paths named in a message."""
+MAX_SUBJECT_LENGTH = 72
+"""Maximum length of a commit subject, in characters."""
+OWN_FILES = (".ralph/", ".agent/", ".ralph.toml")
+"""Paths that Ralph itself writes in the person's worktree, whose changes do not matter to it."""
+NEVER_COMMITTED = (".ralph", ".agent/memories.md")
+"""Paths that Ralph never commits."""
 _MARKERS = (re.compile(rb"^<{7} ", re.MULTILINE), re.compile(rb"^>{7} ", re.MULTILINE))
 _WITH_MARKERS = ("UU", "AA")
 """Status codes of conflicts for which git writes both sides into the file."""
@@ -43,6 +51,8 @@ class TaskWorktree:
     """Commit it was created from; empty when it holds earlier work."""
     base_commit: str = ""
     """Head of the base branch when the attempt began."""
+    trailers: str = ""
+    """Lines that name the run and the attempt in commits."""
 
 
 @record
@@ -148,6 +158,18 @@ class TaskCommitter:
         return folder
 
 
+def attempt_trailers(run_id: str, attempt: int | None) -> str:
+    """Return the lines of a commit message that name an attempt."""
+    return f"Ralph-Run: {run_id}\nRalph-Attempt: {attempt or 1}"
+
+
+def commit_message(title: str, task_id: str, trailers: str = "") -> str:
+    """Return the message of a commit with the work of a task."""
+    id = " ".join(task_id.split())
+    subject = one_line(redact(title), MAX_SUBJECT_LENGTH) or id
+    return "\n".join(filter(None, [f"{subject}\n\nRalph-Task: {id}", trailers]))
+
+
 def nested_repositories(listing: str) -> list[str]:
     """Return nested repositories in the index: to add them, git would run the programs that they configure."""
     return [entry.partition("\t")[2] for entry in listing.split("\0") if entry.startswith(REPOSITORY_MODE)]
@@ -158,9 +180,14 @@ def is_inside(path: str, parents: Collection[str]) -> bool:
     return any(path == parent or path.startswith(f"{parent}/") for parent in parents)
 
 
+def printable_path(path: str) -> str:
+    """Return a path for a sentence: a name may hold line breaks and escape codes, and need not be UTF-8."""
+    return escape_invisible(path).replace("\n", "\\n")
+
+
 def name_few(paths: Collection[str]) -> str:
     """Return the first of some paths as text, and how many more there are."""
-    named = list(paths)[:MAX_NAMED_PATHS]
+    named = [printable_path(path) for path in list(paths)[:MAX_NAMED_PATHS]]
     more = len(paths) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 

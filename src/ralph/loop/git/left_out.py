@@ -45,6 +45,14 @@ OUTPUT_SUFFIXES = (
     *(".tmp", ".swp", ".bak", ".orig", ".rej", ".pid", ".lock", ".coverage", ".DS_Store", ".egg-link", "~"),
 )
 """Ends of the names of files that programs make."""
+_SECRET_NAME = re.compile(
+    r"\.env(?:\..+)?|.+\.env|\.netrc|\.pgpass|\.htpasswd|id_(?:rsa|dsa|ecdsa|ed25519)|.+\.(?:pem|key|p12|pfx|jks|keystore)"
+    r"|credentials(?:\.json)?|\.git-credentials|\.pypirc|secrets?\.(?:json|ya?ml|toml)|service[-_]account.*\.json",
+    re.DOTALL,
+)
+"""Names of files that usually hold secrets."""
+_EXAMPLE_PARTS = frozenset("example sample template dist test tests fixture public pub".split())
+"""Parts of such names that stand for files without secrets."""
 
 
 def find_left_out(
@@ -142,6 +150,13 @@ def is_output(path: str, output: Collection[str] = OUTPUT_DIRECTORIES) -> bool:
     """Return whether a file is a dependency, build output or a cache, by its path."""
     is_suffix = path.endswith(OUTPUT_SUFFIXES) or path.rstrip("/").endswith(".egg-info")
     return is_suffix or any(name in output for name in path.split("/"))
+
+
+def is_secret_file(path: str) -> bool:
+    """Return whether a file is one that usually holds secrets, by its name."""
+    name = path.rpartition("/")[2].lower()
+    is_example = any(part in _EXAMPLE_PARTS for part in re.split(r"[._-]", name))
+    return _SECRET_NAME.fullmatch(name) is not None and not is_example
 
 
 def _is_work(path: Path, other: Path) -> bool:

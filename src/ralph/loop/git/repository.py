@@ -5,21 +5,21 @@ Every call has a timeout, starts no background process and never prompts.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from ralph.core.errors import WorktreeError
 from ralph.core.git import MAX_GIT_ERROR_LENGTH, run_git
-from ralph.core.records import record
+from ralph.core.records import record, replace
 from ralph.loop.git import worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ralph.core.git import GitResult
 
@@ -32,11 +32,9 @@ LOCK_TIMEOUT_SECONDS = 4 * 3600.0
 LOCK_POLL_SECONDS = 0.005
 """Poll interval for the merge lock, in seconds."""
 INDEX_LOCK_TIMEOUT_SECONDS = 5.0
-"""Time to wait for another git command in the same tree, in seconds."""
+"""Time to wait for another git command in the same repository, in seconds."""
 INDEX_LOCK_POLL_SECONDS = 0.02
 """Poll interval while another git command holds a lock, in seconds."""
-GIT_RETRIES = 7
-"""Number of attempts to run a git command that met a half-made worktree."""
 DEFAULT_IDENTITY = (("user.name", "Ralph"), ("user.email", "ralph@localhost"))
 """Identity for commits where none is configured."""
 
@@ -78,8 +76,21 @@ class WorktreeStatus:
     changed: tuple[str, ...]
     unmerged: tuple[tuple[str, str], ...]
     """Paths with git's two-letter code of the conflict."""
+    added: tuple[str, ...] = ()
+    """Those of the changed files that the commit does not have, staged or not."""
     ignored: tuple[str, ...] = ()
     """Ignored files and directories, the latter with a trailing slash, if they were asked for."""
+
+    def after_commit(self, head: str, files: Collection[str]) -> WorktreeStatus:
+        """Return the status once some of the changed files are committed as they are."""
+        committed = frozenset(files)
+        return replace(
+            self,
+            head=head,
+            changed=tuple(path for path in self.changed if path not in committed),
+            unmerged=tuple(one for one in self.unmerged if one[0] not in committed),
+            added=tuple(path for path in self.added if path not in committed),
+        )
 
 
 class StopRequestedError(WorktreeError):
@@ -99,42 +110,55 @@ class Repository:
         self.common_git_directory = common_git_directory
         """Common git directory of the repository."""
         self._identity = _missing_identity(top)
+        self._held = threading.local()
+        # Where a session has deleted the repository, git would take the one around it.
+        self._environment = {"GIT_CEILING_DIRECTORIES": str(top.parent)}
+
+    @property
+    def lacks_identity(self) -> bool:
+        """Whether git knows no name or address to commit with, so that Ralph's own is used."""
+        return bool(self._identity)
 
     @classmethod
-    def open(cls, root: Path) -> Repository:
-        """Return the repository that contains a directory; raise WorktreeError if it cannot be used."""
-        _check_git_version(root)
+    def open(cls, root: Path, purpose: str = "--parallel") -> Repository:
+        """Return the repository that contains a directory; raise WorktreeError if it cannot be used.
+
+        `purpose` is what needs it, for the message of the error.
+        """
+        _check_git_version(root, purpose)
         ran = run_git(root, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
         if not ran.ok:
             if "not a git repository" in ran.stderr:
                 raise WorktreeError(
-                    "--parallel needs a git repository. Run git init and make a first commit.", code="no-repository"
+                    f"{purpose} needs a git repository. Run git init and make a first commit.", code="no-repository"
                 )
-            raise WorktreeError(f"--parallel needs git, which failed in {root}: {git_error(ran)}")
+            raise WorktreeError(f"{purpose} needs git, which failed in {root}: {git_error(ran)}")
         top, own, common, prefix = (*ran.stdout.split("\n"), "")[:4]
         real = Path(os.path.realpath(root / common))
         return cls(top=Path(top), prefix=prefix, git_directory=Path(own), common_git_directory=real)
 
     # --- commands and queries ----------------------------------------------------------
 
-    def try_git(self, directory: Path, *arguments: str, **environment: str) -> GitResult:
-        """Run a git command and return its result, failed or not."""
-        for retry in range(GIT_RETRIES):
+    def try_git(self, directory: Path, *arguments: str, errors: str = "replace", **environment: str) -> GitResult:
+        """Run a git command and return its result, failed or not; see `run_git` for `errors`.
+
+        It waits for other commands in the same repository, such as one whose run was killed.
+        """
+        deadline = time.monotonic() + INDEX_LOCK_TIMEOUT_SECONDS
+        while True:
             ran = run_git(
                 directory,
                 *_OPTIONS,
                 *self._identity,
                 *arguments,
                 timeout_seconds=GIT_TIMEOUT_SECONDS,
-                environment=environment,
+                environment={**self._environment, **environment},
+                errors=errors,
+                locks=self._locks(),
             )
-            # Git fails, before it changes anything, when it meets a worktree that is being created or removed.
-            if ran.ok or not (
-                "commondir" in ran.stderr or ("Invalid path" in ran.stderr and "/worktrees/" in ran.stderr)
-            ):
-                break
-            time.sleep(0.01 * 2**retry)
-        return ran
+            if ran.ok or not _met_another_command(ran.stderr) or time.monotonic() > deadline:
+                return ran
+            time.sleep(INDEX_LOCK_POLL_SECONDS)
 
     def run_git_checked(self, directory: Path, *arguments: str) -> str:
         """Run a git command and return its output; raise WorktreeError if it fails."""
@@ -142,15 +166,6 @@ class Repository:
         if not ran.ok:
             raise WorktreeError(f"git failed in {directory}: {git_error(ran)}")
         return ran.stdout.rstrip("\n")
-
-    def try_git_when_unlocked(self, directory: Path, *arguments: str, **environment: str) -> GitResult:
-        """Run a git command, retrying while another one holds the lock of the same tree."""
-        deadline = time.monotonic() + INDEX_LOCK_TIMEOUT_SECONDS
-        while True:
-            ran = self.try_git(directory, *arguments, **environment)
-            if ran.ok or "index.lock" not in ran.stderr or time.monotonic() > deadline:
-                return ran
-            time.sleep(INDEX_LOCK_POLL_SECONDS)
 
     def find_branches(self, *names: str, merged_into: str = "") -> dict[str, BranchRef]:
         """Return the existing branches among the given names or prefixes."""
@@ -164,9 +179,10 @@ class Repository:
             for name, commit, tree, top in lines
         }
 
-    def status(self, top: Path, *options: str) -> WorktreeStatus:
-        """Return the status of a working tree."""
-        ran = self.try_git_when_unlocked(top, "--no-optional-locks", "status", *STATUS_OPTIONS, *options)
+    def status(self, top: Path, *options: str, errors: str = "replace") -> WorktreeStatus:
+        """Return the status of a working tree; see `run_git` for `errors`."""
+        command = ("--no-optional-locks", "status", *STATUS_OPTIONS, *options)
+        ran = self.try_git(top, *command, errors=errors)
         if not ran.ok:
             raise WorktreeError(f"git could not list the changes in {top}: {git_error(ran)}")
         return parse_status(ran.stdout)
@@ -174,6 +190,10 @@ class Repository:
     def is_ancestor(self, top: Path, commit: str, descendant: str = "HEAD") -> bool:
         """Return whether a commit is an ancestor of another, by default of what is checked out in a tree."""
         return self.try_git(top, "merge-base", "--is-ancestor", commit, descendant).ok
+
+    def read_head_log(self) -> list[tuple[str, str]]:
+        """Return the commits that HEAD was moved to, oldest first, and what moved it."""
+        return worktrees.read_log(self.git_directory)
 
     def relative_path(self, path: str) -> str:
         """Return a path relative to the project's directory."""
@@ -185,7 +205,10 @@ class Repository:
 
     @contextmanager
     def lock(self, should_stop: Callable[[], bool] = lambda: False, name: str = "merge.lock") -> Iterator[None]:
-        """Hold a lock of the repository, across threads and processes."""
+        """Hold a lock of the repository, across threads and processes.
+
+        The git commands of this thread hold it, too: they outlive a run that is killed.
+        """
         path = self.common_git_directory / worktrees.ADMIN_DIRECTORY / name
         try:
             path.parent.mkdir(exist_ok=True)  # a session may have deleted it
@@ -200,9 +223,18 @@ class Repository:
                 if time.monotonic() > deadline:
                     raise WorktreeError(f"{path} has been locked by another process for {LOCK_TIMEOUT_SECONDS:.0f} s.")
                 time.sleep(LOCK_POLL_SECONDS)
-            yield
+            self._locks().append(handle)
+            try:
+                yield
+            finally:
+                self._locks().remove(handle)
         finally:
             os.close(handle)
+
+    def _locks(self) -> list[int]:
+        """Return the descriptors of the locks that this thread holds."""
+        held: list[int] = self._held.__dict__.setdefault("locks", [])
+        return held
 
 
 def full_ref(branch: str) -> str:
@@ -225,23 +257,27 @@ def remove_stale_locks(folder: Path) -> None:
         lock.unlink(missing_ok=True)
 
 
+def _met_another_command(stderr: str) -> bool:
+    """Return whether a command failed, before it changed anything, because of another one that was not finished."""
+    is_half_made = "commondir" in stderr or ("Invalid path" in stderr and "/worktrees/" in stderr)
+    return is_half_made or (".lock': File exists" in stderr)
+
+
 def git_error(ran: GitResult) -> str:
     """Return the error message of a git command in one line."""
     message = " ".join((ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.exit_code}").split())
     return message if len(message) <= MAX_GIT_ERROR_LENGTH else f"{message[:MAX_GIT_ERROR_LENGTH]}…"
 
 
-def _check_git_version(root: Path) -> None:
+def _check_git_version(root: Path, purpose: str) -> None:
     """Raise WorktreeError if git is missing or too old."""
     ran = run_git(root, "version")
     if not ran.ok:
-        raise WorktreeError(f"--parallel needs git: {git_error(ran)}")
+        raise WorktreeError(f"{purpose} needs git: {git_error(ran)}")
     version = tuple(int(part) for part in re.findall(r"\d+", ran.stdout)[:2])
     if version < MIN_GIT_VERSION:
         oldest, found = (".".join(map(str, one)) for one in (MIN_GIT_VERSION, version))
-        raise WorktreeError(
-            f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old"
-        )
+        raise WorktreeError(f"{purpose} needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old")
 
 
 def _missing_identity(top: Path) -> tuple[str, ...]:
@@ -256,7 +292,7 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
 def parse_status(status: str) -> WorktreeStatus:
     """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
-    changed, unmerged, ignored = [], [], []
+    changed, unmerged, added, ignored = [], [], [], []
     for field in status.split("\0"):
         if field.startswith("# branch.oid "):
             head = field.removeprefix("# branch.oid ").replace("(initial)", "")
@@ -264,8 +300,11 @@ def parse_status(status: str) -> WorktreeStatus:
             branch = field.removeprefix("# branch.head ").replace("(detached)", "")
         elif field.startswith("1 "):
             changed.append(field.split(" ", 8)[8])
+            if "A" in field[2:4]:  # the second letter stands for `git add --intent-to-add`
+                added.append(changed[-1])
         elif field.startswith("? "):
             changed.append(field[2:])
+            added.append(field[2:])
         elif field.startswith("! "):
             ignored.append(field[2:])
         elif field.startswith("u "):
@@ -275,11 +314,14 @@ def parse_status(status: str) -> WorktreeStatus:
         branch=branch,
         changed=tuple(changed),
         unmerged=tuple(unmerged),
+        added=tuple(added),
         ignored=tuple(ignored),
     )
 
 
 def _try_lock(handle: int) -> bool:
+    import fcntl  # does not exist on Windows
+
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

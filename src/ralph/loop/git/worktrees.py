@@ -16,6 +16,8 @@ ADMIN_DIRECTORY = "ralph"
 """Directory inside the git directory for the locks of tasks and of merges."""
 SESSION_ACTION = "ralph session"
 """What git writes into its logs for commands of sessions and gates."""
+_MERGED = ("Merge made by the 'ort' strategy.", "Merge made by the 'recursive' strategy.")
+"""Ends of entries in git's log for merges."""
 
 
 def worktree_git_directory(top: Path) -> Path | None:
@@ -32,20 +34,29 @@ def worktree_git_directory(top: Path) -> Path | None:
 
 def last_commit(top: Path) -> str:
     """Return the last commit checked out in a worktree, from its log; empty if there is none."""
-    return next((commit for commit, _ in reversed(_read_log(top)) if commit.strip("0")), "")
+    return next((commit for commit, _ in reversed(_log_of(top)) if commit.strip("0")), "")
 
 
 def made_commits(top: Path) -> set[str]:
     """Return the commits made in a worktree, from its log."""
-    return {commit for commit, what in _read_log(top) if what.startswith(("commit", SESSION_ACTION))}
+    return {commit for commit, what in _log_of(top) if what.startswith(("commit", SESSION_ACTION))}
 
 
-def _read_log(top: Path) -> list[tuple[str, str]]:
-    """Return the commits that were checked out in a worktree, oldest first, and what led to each."""
+def _log_of(top: Path) -> list[tuple[str, str]]:
     folder = worktree_git_directory(top)
-    text = (read_bytes_or_none(folder / "logs" / "HEAD") or b"").decode("utf-8", "replace") if folder else ""
+    return read_log(folder) if folder else []
+
+
+def read_log(git_directory: Path) -> list[tuple[str, str]]:
+    """Return the commits that were checked out in a worktree, oldest first, and what led to each."""
+    text = (read_bytes_or_none(git_directory / "logs" / "HEAD") or b"").decode("utf-8", "replace")
     entries = (line.partition("\t") for line in text.splitlines())
     return [(fields.split(" ")[1], what) for fields, _, what in entries if " " in fields]
+
+
+def is_commit_made(what: str, subject: str) -> bool:
+    """Return whether an entry of git's log made a commit, rather than move to one that was there."""
+    return what.rstrip().endswith((f": {' '.join(subject.split())}".rstrip(), *_MERGED))
 
 
 def add_worktree(repository: Repository, top: Path, branch: str, commit: str) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from posixpath import basename, splitext
 from typing import TYPE_CHECKING
@@ -14,8 +12,7 @@ from typing import TYPE_CHECKING
 from ralph.core.git import run_git
 from ralph.core.records import IntegrityResult, replace
 from ralph.loop.git.left_out import is_output
-from ralph.loop.integrity.expectations import Expectations
-from ralph.loop.integrity.held import mark_of, marks_digest, parse_marks
+from ralph.loop.integrity.held import mark_of, marks_digest
 from ralph.loop.integrity.judge import (
     ChangeReport,
     ProtectedChange,
@@ -25,7 +22,6 @@ from ralph.loop.integrity.judge import (
     protection_for,
     render_diff,
 )
-from ralph.loop.integrity.kept import KeptContents
 from ralph.loop.integrity.mutation import can_mutate, find_defeat
 from ralph.loop.integrity.overlay import (
     CopyRefusedError,
@@ -34,18 +30,14 @@ from ralph.loop.integrity.overlay import (
     restore_files,
 )
 from ralph.loop.integrity.protected import (
-    MAX_SCRIPT_BYTES,
-    RECIPES,
     SKIPPED_DIRECTORIES,
     ProtectedKind,
-    Protection,
-    is_script,
 )
 from ralph.loop.integrity.scope import Scope, scope_of
-from ralph.loop.integrity.snapshot import DirectorySnapshot, FileState, TreeSnapshot, state_digest
+from ralph.loop.integrity.snapshot import TreeSnapshot, state_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.integrity.dependencies import InstalledPackages
@@ -64,116 +56,18 @@ _COVERAGE = re.compile(r"fail[-_]under|coverageThreshold|check-coverage|threshol
 _COVERAGE_FILES = ("pyproject.toml", "setup.cfg", "tox.ini", ".coveragerc", "pytest.ini", "package.json", "Makefile")
 
 
-class RunBase:
-    """State of a directory in which one task after another works; safe to use from several threads.
-
-    What a person accepted moves the base; what a task left behind without being accepted does not, so that neither
-    a later attempt nor a later task starts from it.
-    """
-
-    def __init__(self, root: Path, protect: Sequence[str], gates: Sequence[str]) -> None:
-        self.root = root
-        self.protect, self.gates = tuple(protect), tuple(gates)
-        self._lock = threading.Lock()
-        self._base: DirectorySnapshot | None = None
-        self._latest: DirectorySnapshot | None = None
-        self._started: dict[str, DirectorySnapshot] = {}
-        self._named = Protection(protect=self.protect)
-        self._kept = KeptContents(root)
-        self._expectations: Expectations | None = None
-        self._recipes = "\n".join((*self.gates, *_recipe_texts(root)))
-
-    def begin(self, task_id: str, held: Sequence[HeldChange] = ()) -> None:
-        """Record the state before the first session of a task in this run.
-
-        `held` are changes of unfinished work: tests that it changed count as they were before it.
-        """
-        with self._lock:
-            is_first = self._base is None
-            if task_id not in self._started:
-                self._started[task_id] = self._take()
-            if is_first and self._base:
-                self._rewind(self._base, [mark for one in held if not one.approved_at for mark in parse_marks(one)])
-
-    def _rewind(self, base: DirectorySnapshot, marks: Sequence[ContentMark]) -> None:
-        for mark in reversed(marks):
-            content = self._kept.read(mark.was.removesuffix("x"))
-            if content is not None and mark.is_in(base):
-                is_executable = mark.was.endswith("x")
-                base.states[mark.path] = FileState(digest=mark.was.removesuffix("x"), is_executable=is_executable)
-                base.contents[mark.path] = content
-        self._kept.prune({mark.was.removesuffix("x") for mark in marks})
-
-    def keep(self, paths: Collection[str]) -> None:
-        """Keep the base version of files for later runs, which find another one."""
-        base = self.base()
-        for path in paths:
-            if (content := base.read(path)) is not None:
-                self._kept.write(content)
-
-    def base(self) -> DirectorySnapshot:
-        """Return the state that gates may depend on."""
-        with self._lock:
-            return self._base or self._take()
-
-    def started(self, task_id: str) -> DirectorySnapshot:
-        """Return the state before the first session of a task in this run."""
-        return self._started.get(task_id) or self.base()
-
-    def observe(self) -> DirectorySnapshot:
-        """Return the state now."""
-        with self._lock:
-            return self._take()
-
-    def accept(self, now: TreeSnapshot, paths: Collection[str]) -> None:
-        """Make the present version of some files part of the base."""
-        base = self.base()
-        for path in paths:
-            if path in now.states:
-                base.states[path] = now.states[path]
-            else:
-                base.states.pop(path, None)
-            content = now.read(path)
-            if content is not None:
-                base.contents[path] = content
-            base.hijacks[path] = now.hijacks_in(path)
-
-    def _take(self) -> DirectorySnapshot:
-        if self._latest is None:
-            # What tests and gates read is known once these are.
-            first = self._latest = DirectorySnapshot(self.root, self._is_kept)
-            self._expectations = Expectations(first, protection_for(first, self.protect, self.gates, ()))
-        taken = self._latest = DirectorySnapshot(self.root, self._is_kept, self._latest)
-        if self._base is None:
-            # A copy of the tables: accepted files are written into them.
-            self._base = DirectorySnapshot(self.root, self._is_kept, taken)
-        return taken
-
-    def _is_kept(self, path: str) -> bool:
-        if self._named.kind_of(path) is not None or is_script(path, is_executed=True):
-            return True
-        if self._expectations and self._expectations.include(path):
-            return True
-        name = basename(path)  # a program that a gate may run, or a list that it reads
-        if not is_code(path):
-            return name in self._recipes
-        return name == "__main__.py" or splitext(name)[0] in self._recipes
-
-
-def _recipe_texts(root: Path) -> Iterator[str]:
-    for name in RECIPES:
-        with suppress(OSError):
-            yield (root / name).read_text(encoding="utf-8", errors="replace")[:MAX_SCRIPT_BYTES]
-
-
 def task_scope(store: Store, task: Task) -> Scope:
-    """Return what a person said a task may change: its own words, or for a task of an agent those of its parent."""
-    while task.written_by != "person" and task.parent_id:
+    """Return what a person said a task may change: its own words, or for a task of an agent those of its parent.
+
+    What a person imported counts: they decided that it is to be done.
+    """
+    while task.written_by == "agent" and task.parent_id:
         task = store.tasks.get(task.parent_id)
-    if task.written_by != "person":
+    if task.written_by == "agent":
         return scope_of(task.allow, ())
     feature = store.features.get(task.feature_id) if task.feature_id else None
-    texts = (task.title, task.body, *((feature.spec, feature.plan) if feature else ()))
+    is_ours = feature is not None and feature.written_by != "agent"
+    texts = (task.title, task.body, *((feature.spec, feature.plan) if feature and is_ours else ()))
     return scope_of(task.allow, texts)
 
 

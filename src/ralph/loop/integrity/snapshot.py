@@ -22,7 +22,7 @@ from ralph.loop.integrity.protected import DEPENDENCY_DIRECTORIES, SKIPPED_DIREC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """Size of a protected file up to which its content is kept, in bytes."""
@@ -90,16 +90,22 @@ class DirectorySnapshot(TreeSnapshot):
     """Files of a directory, with the contents of those that matter."""
 
     def __init__(self, root: Path, is_kept: Callable[[str], bool], known: DirectorySnapshot | None = None) -> None:
-        """`known` is an earlier snapshot of the same directory, whose unchanged files are not read again."""
+        """`known` is an earlier snapshot of the same directory, whose unchanged files are not read again.
+
+        `is_kept` looks at the path alone: what it said about a file is known from a snapshot with the same one.
+        """
         super().__init__({}, time.time_ns())
         self._root = os.fspath(root)
         self._stamps: dict[str, tuple[int, ...]] = {}
         self._known = known
+        self._is_kept = is_kept
         self._kept_bytes = 0
         dependencies: list[str] = []
-        known_folders = {folder for path in known.states for folder in _parents(path)} if known else frozenset()
+        known_folders = _folders(known.states) if known else frozenset()
+        judged = known._stamps if known and known._is_kept == is_kept else {}
         for path, info in chain(_walk(self._root, dependencies, known_folders), _files_above(self._root)):
-            self._add(path, info, is_kept(path))
+            before = judged.get(path)
+            self._add(path, info, bool(before[-1]) if before else is_kept(path))
         self.dependencies = frozenset(dependencies)
         self._known = None
 
@@ -119,7 +125,7 @@ class DirectorySnapshot(TreeSnapshot):
         if scans and content is not None:
             self.hijacks[path] = find_hijacks(path, content)
         is_executable = bool(info.st_mode & 0o100) and not is_link
-        digest = _digest(content) if is_kept or is_link or scans else ":".join(map(str, stamp))
+        digest = content_digest(content) if is_kept or is_link or scans else ":".join(map(str, stamp))
         state = FileState(digest=digest, is_link=is_link, is_executable=is_executable)
         self._keep(path, state, content if is_kept or is_link or self.hijacks.get(path) else None)
 
@@ -185,9 +191,15 @@ class CommitSnapshot(TreeSnapshot):
         return self.hijacks.get(path, frozenset())
 
 
-def _parents(path: str) -> Iterator[str]:
-    while path := dirname(path):
-        yield path
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Return the directories that paths are in."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def _walk(
@@ -263,5 +275,6 @@ def _open_regular(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _digest(content: bytes | None) -> str:
+def content_digest(content: bytes | None) -> str:
+    """Return what identifies the content of a file that was read."""
     return hashlib.sha256(content).hexdigest() if content is not None else "unreadable"

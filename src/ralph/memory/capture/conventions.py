@@ -192,7 +192,7 @@ def _source_root(path: str) -> str:
     if parts[:3] in _JVM_SOURCES:
         return "/".join(parts[:3])
     if parts[0] in _GROUPS and len(parts) > 2:
-        return f"{parts[0]}/*/{parts[2]}" if parts[2] in ("src", "lib") else f"{parts[0]}/*"
+        return parts[0] if parts[2] in ("src", "lib") else f"{parts[0]}/*"  # where a package has its source is obvious
     if parts[0] == "src" and len(parts) > 1 and path.endswith(".py"):
         return f"src/{parts[1]}"
     return parts[0]

@@ -241,7 +241,7 @@ CUES = (
         pattern=(
             r"^(?:\W*)(?:please|add|create|implement|write|update|refactor|move|rename|remove|delete|fix|make"
             r"|extract|change"
-            r"|replace|introduce|wire|ensure|build|define|extend|test (?:it|the|that|whether)|verify|check|review"
+            r"|replace|introduce|read|wire|ensure|build|define|extend|test (?:it|the|that|whether)|verify|check|review"
             r"|consider|investigate|look|start"
             r"|finish|open|edit|return|support|handle|continue|run the|combine|filter|rewrite|think|keep up|take)\b"
         ),
@@ -252,9 +252,11 @@ CUES = (
         pattern=(
             r"\b(?:tests? (?:all )?pass(?:es|ed)?|all pass|(?:is|are) (?:all )?(?:green|clean)|passed"
             r"|works? (?:now|again)"
+            r"|the build (?:broke|is (?:red|broken))"
             r"|successfully|as (?:expected|requested)|no (?:further|blocking|issues)|went from|screenshot|the diff"
             r"|\d+ files)\b"
-            r"|^(?:files?|commit:|verif\w+|status|results?|summary|estimated|risks?|minor|done|task|overall"
+            r"|^(?:files?(?=:| changed| touched| modified)"
+            r"|commit:|verif\w+|status|results?|summary|estimated|risks?|minor|done|task|overall"
             r"|co-authored)\b(?! messages?)"
             r"|: none\b|\bLGTM\b"
         ),
@@ -270,6 +272,26 @@ CUES = (
             r"|should (?:start|decide"
             r"|look)"
             r"|follow-up:|this plan|the refactor would)\b"
+        ),
+    ),
+    Cue(
+        name="pointer",
+        weight=-1.5,
+        pattern=(
+            r"\b(?:see|look (?:at|into)|as (?:described|discussed|mentioned)|listed)"
+            r" (?:its|the|above|below|before|my|it|this|that|them|here)\b|\bplease\b"
+            r"|\bthe (?:failing|broken) (?:test|build|gate)\b"
+        ),
+    ),
+    Cue(
+        name="scope",
+        weight=-4.0,
+        pattern=(
+            r"^(?:only|just) (?:\S+ ){1,4}?(?:changes?|(?:has|have|needs?) to (?:be )?changed?|is (?:needed|left))\b"
+            r"|\bno (?:new|other|further) \w+ (?:is|are) (?:needed|required)\b"
+            r"|^(?:one|two|a few|small|minor) (?:small )?(?:changes?|files?)\b"
+            r"|\b(?:not done|after all|(?:goes|go|sent) back)\b"
+            r"|^[A-Z][a-z]+ (?:in|at|on|with|to|from|by) .{0,60}\bonly\W?$"
         ),
     ),
     Cue(

@@ -9,9 +9,12 @@ import re
 
 from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id, record, replace
 from ralph.core.text import extract_title, find_paths, one_line, sanitize, truncate
+from ralph.memory.capture.injection import is_steering
 from ralph.memory.capture.sentences import split_sentences, without_introduction
-from ralph.memory.capture.worth_keeping import assess
+from ralph.memory.capture.worth_keeping import assess, is_routine
 from ralph.memory.lifecycle.confidence import CRITIC_CONFIDENCE, GATE_FIX_CONFIDENCE, INITIAL_CONFIDENCE
+from ralph.memory.lifecycle.error_category import without_location
+from ralph.memory.lifecycle.gate_fixes import describe_fix
 from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
 
 TYPE_CHECKING = False
@@ -28,6 +31,8 @@ MAX_TEXT_LENGTH = 100_000
 """Number of characters examined, from the end of the text."""
 MAX_EXCERPT_LENGTH = 600
 """Maximum length of the problem and of the fix in a gate memory, in characters."""
+REDACTED = "[redacted]"
+"""What stands for a secret. A sentence about one helps nobody without it."""
 MAX_TITLE_LENGTH = 100
 """Maximum length of a gate memory title, in characters."""
 MAX_FILES = 20
@@ -35,7 +40,7 @@ MAX_FILES = 20
 
 
 @record
-class Finding:
+class SentenceFinding:
     """A sentence worth keeping, as which memory type, and how much speaks for it."""
 
     kind: str
@@ -70,6 +75,12 @@ def extract_from_session(text: str, place: str, at: str) -> list[Memory]:
     return [replace(_memory(finding, at), id=new_memory_id(), state=MemoryState.STAGED) for finding in findings]
 
 
+def extract_from_answer(text: str, noted: Sequence[Memory], at: str) -> list[Memory]:
+    """Return what the last message of a session of the loop says beyond its notes; staged."""
+    found = extract_from_session(text, "final", at)
+    return [one for one in found if not any(relate(one.content, known.content) in ONE_FACT for known in noted)]
+
+
 def _resolve_path(named: str, files: Sequence[str]) -> str:
     return next((path for path in files if path == named or path.endswith(f"/{named}")), named)
 
@@ -77,9 +88,9 @@ def _resolve_path(named: str, files: Sequence[str]) -> str:
 def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
     """Return a memory of what fixed a failing gate: the problem and the change."""
     changed = ", ".join(one_line(path, 120) for path in files[:MAX_FILES])
-    fix = _excerpt(change) or (f"Changed {changed}." if changed else "Not recorded.")
+    fix = _excerpt(_what_changed(change)) or (f"Changed {changed}." if changed else "Not recorded.")
     program = program_of(gate)
-    body = f"**Problem:** {_excerpt(problem) or 'It failed without output.'} ({program})\n\n**Fix:** {fix}"
+    body = describe_fix(_excerpt(problem) or "It failed without output.", program, fix)
     return Memory(
         id="",
         kind="fix",
@@ -94,13 +105,19 @@ def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str],
     )
 
 
-_ERROR_CLASS = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failure|Warning)|error(?:\[\w+\])?)\s*:\s*")
+def _what_changed(notes: str) -> str:
+    """Return the sentences of notes that say what was changed and why; all of them if none does."""
+    telling = [one for one in split_sentences(notes[:MAX_TEXT_LENGTH]) if not (is_routine(one) or is_steering(one))]
+    return " ".join(telling) if telling else "" if is_steering(notes) else notes
+
+
+_ERROR_CLASS = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failure|Warning)|error(?:\[\w+\]| \w*\d+)?)\s*:\s*")
 _NO_MESSAGE = re.compile(r"(?:it )?(?:failed|exited with \d+|ended by signal \d+)\b.{0,20}", re.IGNORECASE)
 
 
 def _fix_title(program: str, problem: str, fix: str) -> str:
     """Return what was wrong in the words of the error, or else what was done."""
-    message = _ERROR_CLASS.sub("", one_line(_excerpt(problem)))
+    message = _ERROR_CLASS.sub("", without_location(one_line(_excerpt(problem))))
     message = message.rpartition(" : ")[2] or message  # unittest puts the words of the test after the values
     if not message or _NO_MESSAGE.fullmatch(message):
         message = f"{program} failed: {fix}"
@@ -129,7 +146,12 @@ def program_of(gate: str) -> str:
 
 
 def _memory(
-    finding: Finding, at: str, *, hat: str | None = None, confidence: float | None = None, tags: tuple[str, ...] = ()
+    finding: SentenceFinding,
+    at: str,
+    *,
+    hat: str | None = None,
+    confidence: float | None = None,
+    tags: tuple[str, ...] = (),
 ) -> Memory:
     return Memory(
         id="",
@@ -149,13 +171,13 @@ def _memory(
 # --- findings ----------------------------------------------------------------------
 
 
-def find_findings(text: str, place: str, most: int = MAX_FINDINGS) -> list[Finding]:
+def find_findings(text: str, place: str, most: int = MAX_FINDINGS) -> list[SentenceFinding]:
     """Return the sentences of a text that are most worth keeping, in text order, each fact once."""
     candidates = (
         _finding(without_introduction(sentence), place, index)
         for index, sentence in enumerate(split_sentences(sanitize(text[-MAX_TEXT_LENGTH:])))
     )
-    findings: list[Finding] = []
+    findings: list[SentenceFinding] = []
     for finding in sorted(filter(None, candidates), key=lambda finding: (-finding.score, finding.position)):
         if len(findings) >= most:
             break
@@ -164,8 +186,8 @@ def find_findings(text: str, place: str, most: int = MAX_FINDINGS) -> list[Findi
     return sorted(findings, key=lambda finding: finding.position)
 
 
-def _finding(sentence: str, place: str, position: int) -> Finding | None:
+def _finding(sentence: str, place: str, position: int) -> SentenceFinding | None:
     assessment = assess(sentence, place)
-    if not assessment.is_kept:
+    if not assessment.is_kept or REDACTED in sentence or is_steering(sentence):
         return None
-    return Finding(kind=assessment.kind, text=sentence, score=assessment.score, position=position)
+    return SentenceFinding(kind=assessment.kind, text=sentence, score=assessment.score, position=position)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ralph.core.records import Attempt
+    from ralph.core.records import Attempt, Question, Task
 
 MAX_PASSAGE_CHARACTERS = 1_600
 """Length up to which the turns of an exchange are joined into one passage, in characters."""
@@ -233,6 +233,34 @@ def attempt_transcript(attempt: Attempt, text: str) -> tuple[Episode, ...]:
         kind=EpisodeKind.ATTEMPT, source=source, agent=attempt.agent, at=attempt.ended_at or attempt.started_at
     )
     return tuple(to_episodes([said], origin))
+
+
+def notes_passages(task: Task, attempt: Attempt, questions: Sequence[Question], position: int) -> tuple[Episode, ...]:
+    """Return the notes of an attempt at a task that is deleted, and what was asked in it, as passages.
+
+    `position` is the place of the first one in the source.
+    """
+    source = f"{attempt.run_id}/{attempt.iteration}"
+    notes = attempt.notes.removeprefix(attempt.feedback).strip()
+    said = [
+        (Speaker.PERSON, attempt.feedback),
+        (Speaker.AGENT, notes),
+        *(one for asked in questions for one in ((Speaker.AGENT, asked.text), _answer_of(asked))),
+    ]
+    spoken = [(speaker, text) for speaker, text in said if text]
+    if not spoken:
+        return ()
+    about = Turn(key=f"{source}/notes", speaker=Speaker.AGENT, text=f"Notes on {task.id}, {task.title}:")
+    turns = [about, *(Turn(key=f"{source}/notes", speaker=speaker, text=text) for speaker, text in spoken)]
+    at = attempt.ended_at or attempt.started_at
+    origin = Origin(kind=EpisodeKind.ATTEMPT, source=source, agent=attempt.agent, at=at)
+    # One exchange, so that the title is found with each of them.
+    cleaned = [replace(turn, files=attempt.files) for turn in sanitized_turns(turns)]
+    return tuple(exchange_episodes(cleaned, origin, position))
+
+
+def _answer_of(question: Question) -> tuple[Speaker, str]:
+    return Speaker.PERSON if question.answered_by == "person" else Speaker.AGENT, question.answer
 
 
 def _end_of(text: str) -> str:

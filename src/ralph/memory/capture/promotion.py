@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ralph.core.records import AttemptOutcome, FailureCause, MemorySource, MemoryState, now, record
+from ralph.core.text import without_gate_prefix
 from ralph.memory.capture.extract import extract_learnings, is_known_strategy
+from ralph.memory.lifecycle.error_category import normalized_error
+from ralph.memory.lifecycle.gate_fixes import fixed_error
+from ralph.memory.lifecycle.learnings import parse_content
 from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 from ralph.memory.lifecycle.staging import needs_more_data, rejection_reason
 from ralph.memory.lifecycle.task_type import task_type_of
@@ -92,7 +96,7 @@ def _iteration(store: Store, attempts: Sequence[Attempt]) -> LoopIteration:
         # What an attempt stated is a memory already; only its strategies are extracted here.
         learnings=tuple(filter(is_known_strategy, [*learned, *notes])),
         files=tuple(dict.fromkeys(path for one in attempts for path in one.files)),
-        error=((report.trace or report.why) if report else last.reason) if failed else "",
+        error=without_gate_prefix((report.trace or report.why) if report else last.reason) if failed else "",
     )
 
 
@@ -100,8 +104,24 @@ def stage_learnings(store: Store, histories: Iterable[LoopHistory], change: Chan
     """Extract learnings from histories and stage them; known ones gain support instead."""
     with store.transaction():
         at = now()
-        results = [store.memories.add(one, change) for history in histories for one in extract_learnings(history, at)]
+        fixed = _fixed_errors(store)
+        learnings = (one for history in histories for one in extract_learnings(history, at))
+        results = [store.memories.add(one, change) for one in learnings if not fixed.intersection(_error_of(one))]
     return LearningCounts(extracted=len(results), merged=sum(result.what != "added" for result in results))
+
+
+def _fixed_errors(store: Store) -> set[str]:
+    """Return the errors of gates that memories say how to fix."""
+    fixes = store.memories.find(MemoryFilter(kinds=("fix",)))
+    return set(filter(None, map(fixed_error, fixes)))
+
+
+def _error_of(learning: Memory) -> tuple[str, ...]:
+    """Return the error that an antipattern quotes: a memory that says how to fix it says more."""
+    if learning.kind != "antipattern":
+        return ()
+    description = str((parse_content(learning.structured_content) or {}).get("description", ""))
+    return (normalized_error(description.removeprefix("Avoid: "), with_names=True),)
 
 
 def staged_learnings(store: Store) -> list[Memory]:

@@ -7,13 +7,11 @@ a proposal, which a person accepts or not.
 
 from __future__ import annotations
 
-import json
-import re
-
 from ralph.core.hashing import sha256_hex
 from ralph.core.memory_types import MEMORY_TYPES, SIGNAL_TYPES, describe_types
 from ralph.core.records import MemoryState, record, replace
 from ralph.core.text import clean, neutralize, one_line, sanitize, truncate
+from ralph.formats.json_answer import AnswerError, read_json_answer
 from ralph.memory.recall.render import escape_inline, escape_untrusted
 
 TYPE_CHECKING = False
@@ -31,10 +29,6 @@ MAX_EVIDENCE_LENGTH = 1_500
 """Maximum length of a quoted passage or failure, in characters."""
 MAX_MEMORY_LENGTH = 500
 """Maximum length of a quoted memory, in characters; longer ones cannot be merged or corrected."""
-MAX_ANSWER_LENGTH = 100_000
-"""Length above which an answer is not read, in characters."""
-MAX_CANDIDATES = 200
-"""Number of places of an answer at which its JSON object is looked for."""
 MAX_PROPOSALS = 10
 """Maximum number of proposals of each kind."""
 MAX_MERGED = 5
@@ -203,16 +197,10 @@ def _quote(text: str) -> str:
 
 def read_answer(text: str, material: ReflectionMaterial) -> ReflectionAnswer:
     """Return the sound proposals of an answer, and why others do not count."""
-    if len(text) > MAX_ANSWER_LENGTH:
-        return ReflectionAnswer(problem=f"the answer is longer than {MAX_ANSWER_LENGTH:,} characters")
-    found = list(_json_objects(text))
-    if len(found) != 1:
-        return ReflectionAnswer(
-            problem=f"the answer has {len(found) or 'no'} JSON objects with proposals instead of one"
-        )
-    answer = found[0]
-    if unknown := sorted(set(answer) - set(_READERS)):
-        return ReflectionAnswer(problem=f"the answer has unknown fields: {one_line(clean(', '.join(unknown)), 80)}")
+    try:
+        answer = read_json_answer(text, _READERS, "proposals")
+    except AnswerError as error:
+        return ReflectionAnswer(problem=str(error))
     if not all(isinstance(items, list) for items in answer.values()):
         return ReflectionAnswer(problem="the answer has a field that is not a list")
     reader = _ProposalReader(material)
@@ -229,22 +217,6 @@ def read_answer(text: str, material: ReflectionMaterial) -> ReflectionAnswer:
                 if number > MAX_PROPOSALS:
                     break
     return ReflectionAnswer(proposals=tuple(proposals), refused=tuple(refused))
-
-
-def _json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects that begin on a line of their own and have a field of an answer."""
-    decoder, end = json.JSONDecoder(), 0
-    for count, match in enumerate(re.finditer(r"(?m)^[ \t]*\{", text)):
-        if count >= MAX_CANDIDATES:
-            return
-        if match.start() < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, match.end() - 1)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and set(value) & set(_READERS):
-            yield value
 
 
 class _ProposalReader:

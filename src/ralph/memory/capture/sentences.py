@@ -19,11 +19,13 @@ _IGNORED_SECTION = re.compile(
     r"|summary of changes|checklist|verification|hand-?over|commands? run)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(`*]?[A-Z0-9`_/])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(`*]?[A-Za-z0-9`_/])")
+"""Where a sentence may end; the next one can begin with a name in lower case: "pnpm 9 is required"."""
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "incl.", "no.")
 _SIGIL = re.compile(rf"<\s*+(/?+)\s*+({'|'.join(SIGIL_NAMES)})\b(?>(?:[^<>]*+(?<=/)(>))?)", re.IGNORECASE)
 _INTRODUCTION = re.compile(
     r"(?:(?:i|we) (?:also )?(?:found|noticed|learned|discovered|confirmed|see|saw)(?: out)?(?: that)?:?"
+    r"|one (?:more )?(?:thing|note|caveat|detail)(?: (?:to|worth) (?:know|note|remember|noting|knowing))?:"
     r"|it turns out(?: that)?|turns out(?: that)?|(?:please )?note(?: that)?:?|important:|findings?:|fyi:?|remember:"
     r"|(?:lessons?|learnings?|gotchas?|patterns|conventions)(?: learned| discovered| encountered| found)?:"
     r"|also,|however,)\s+",

@@ -56,6 +56,8 @@ _VETO = re.compile(
 """Questions, unfinished sentences, lines of a log, announcements and what is a memory already are never kept."""
 _SPECIFIC = frozenset("name obligation absolute only limit choice reason convention dependency".split())
 """A sentence has to name something, or to be a rule or a choice: where nothing in particular lives helps nobody."""
+_ROUTINE = frozenset("report plan courtesy guess praise short pointer".split())
+"""Cues of what is said in passing, also beside the description of a fix."""
 _EXCUSED = {
     "own choice": ("narrative", "first person"),
     "request for good": ("narrative", "first person", "second person", "refers back"),
@@ -124,6 +126,11 @@ def assess(sentence: str, place: str) -> Assessment:
     if is_general or not MIN_LENGTH <= len(sentence) <= MAX_LENGTH or _VETO.search(sentence):
         score = min(score, -1.0)
     return Assessment(score=round(score, 2), kind=_kind(cues, place), cues=tuple(cue.name for cue in cues))
+
+
+def is_routine(sentence: str) -> bool:
+    """Return whether a sentence of notes only says how the work went: that tests pass, what comes next, thanks."""
+    return not _ROUTINE.isdisjoint(cue.name for cue in find_cues(sentence[:MAX_LENGTH]))
 
 
 def find_cues(sentence: str) -> list[Cue]:

@@ -267,6 +267,7 @@ def days_between(earlier: str, later: str) -> float:
     return days_of(later) - days_of(earlier)
 
 
+@lru_cache(4096)
 def days_of(moment: str) -> float:
     """Return the days from the start of the calendar to a timestamp.
 

@@ -13,6 +13,7 @@ from ralph.core.limits import MAX_TAGS
 from ralph.core.records import MemorySource, record, replace
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.fingerprint import normalized_words
+from ralph.memory.lifecycle.frames import alternative_groups, is_change
 from ralph.memory.lifecycle.same_fact import (
     MIN_WORDS_BESIDE_MEANING,
     ONE_FACT,
@@ -22,6 +23,7 @@ from ralph.memory.lifecycle.same_fact import (
     prepare,
     relate,
 )
+from ralph.memory.lifecycle.supersession import concern_same_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ MIN_TAG_OVERLAP = 0.5
 """Minimum share of common tags, relative to the memory with fewer tags."""
 MIN_SHARED_WORDS = 2
 """Number of words that two memories must share to be compared as paraphrases."""
+MAX_STATEMENT = 400
+"""Length up to which a memory is one statement, in characters."""
 MAX_WORD_COUNT = 50
 """Number of memories with a word, or a twentieth of all, above which it is too common to find paraphrases by."""
 CONSOLIDATE_ABOVE_ACTIVE = 200
@@ -124,16 +128,33 @@ def find_paraphrases(
     )
 
 
+def find_contradictions(memories: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
+    """Return pairs of memories of which the later one says something else about the same; the earlier one first.
+
+    Memories of what failed are none: they say what was the case once.
+    """
+    statements = [one for one in memories if _is_plain(one) and one.kind != "fix" and len(one.content) <= MAX_STATEMENT]
+    oldest_first = sorted(statements, key=lambda one: (one.verified_at or one.created_at, one.id))
+    return [
+        (oldest_first[index], oldest_first[other])
+        for index, other in _candidate_pairs(oldest_first)
+        if comparable_key(oldest_first[index]) == comparable_key(oldest_first[other])
+        and concern_same_files(oldest_first[index], oldest_first[other])
+        and is_change(oldest_first[other].content, oldest_first[index].content)
+    ]
+
+
 def _candidate_pairs(memories: Sequence[Memory]) -> Iterator[tuple[int, int]]:
     """Yield the indexes of memories that share words which are not too common, the better one first."""
     statements = [prepare(memory.content or memory.title) for memory in memories]
     by_word: dict[str, list[int]] = {}
     for index, statement in enumerate(statements):
-        for word in statement.weights:
+        for word in (*statement.weights, *alternative_groups(statement.weights)):
             by_word.setdefault(word, []).append(index)
     most = max(MAX_WORD_COUNT, len(memories) // 20)
     for index, statement in enumerate(statements):
-        rare = (by_word[word] for word in statement.weights if len(by_word[word]) <= most)
+        words = (*statement.weights, *alternative_groups(statement.weights))
+        rare = (by_word[word] for word in words if len(by_word[word]) <= most)
         shared = Counter(other for found in rare for other in found if other > index)
         yield from ((index, other) for other, count in shared.items() if count >= MIN_SHARED_WORDS)
 

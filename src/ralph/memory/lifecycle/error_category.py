@@ -101,6 +101,16 @@ _ERROR_CATEGORIES = tuple(
 )
 TOOLING_CATEGORIES = ("missing-module", "timeout", "permission", "network", "missing-file", "out-of-memory")
 """Categories of errors of tools and the environment. All others are about the change that is being made."""
+_ERROR_MARK = re.compile(r"^E\s{2,}")
+_LOCATION = re.compile(
+    r"^(?:thread '[^']{1,200}' panicked at )?[\w./@-]+\.\w+(?:\(\d+,\d+\)|:\d+(?::\d+)?):? (?:- )?(?=\S)"
+)
+_SUMMARY = re.compile(
+    r"\bELIFECYCLE\b|\bcommand failed\b|\bcould not compile\b|\bdue to (?:\d+|an?) previous errors?\b"
+    r"|\baborting due to\b|^npm (?:err!|error) (?:code|errno|lifecycle|a complete log)|^make(?:\[\d+\])?: \*\*\*"
+    r"|\bexit(?:ed)?(?: with)? (?:code|status) \d+\W*$|^found \d+ errors?\b|^error: build failed",
+    re.IGNORECASE,
+)
 _ERROR_WORD = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
 
 
@@ -116,9 +126,26 @@ def classify_error(error: str) -> tuple[str, str]:
 
 
 def error_line(error: str) -> str:
-    """Return the line of an error that says what went wrong."""
+    """Return the line of an error that says what went wrong, without the place in a file that it begins with."""
     lines = _top_level_lines(error)
-    return one_line(next(iter([*filter(_ERROR_WORD.search, lines), *lines]), ""), MAX_LINE_LENGTH)
+    telling = [line for line in lines if not is_error_summary(line)]
+    line = next(iter([*filter(_ERROR_WORD.search, telling), *filter(_ERROR_WORD.search, lines), *lines]), "")
+    return one_line(without_location(without_error_mark(line)), MAX_LINE_LENGTH)
+
+
+def without_location(line: str) -> str:
+    """Return an error without the place in a file that it begins with."""
+    return _LOCATION.sub("", line)
+
+
+def without_error_mark(line: str) -> str:
+    """Return a line without the letter by which pytest marks errors."""
+    return _ERROR_MARK.sub("", line)
+
+
+def is_error_summary(line: str) -> bool:
+    """Return whether a line only says that something failed: the error itself is in another line."""
+    return bool(_SUMMARY.search(line))
 
 
 def normalized_error(line: str, *, with_names: bool = False) -> str:

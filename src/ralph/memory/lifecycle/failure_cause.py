@@ -11,6 +11,8 @@ import re
 from ralph.core.records import LIMIT_CATEGORIES, AttemptOutcome, FailureCause
 
 NO_REASON = "the agent gave no reason"
+SAID_NOTHING = "The agent said nothing."
+"""What an attempt tried whose agent left no words."""
 """Recorded as the reason of a failure that the agent did not explain."""
 
 # How agents report that the service of their model failed them. Not searched for in the output of gates, so that a
@@ -50,6 +52,7 @@ _CAUSES = {
     "output_flood": FailureCause.AGENT,
     "model_failed": FailureCause.SERVICE,
     "not_merged": FailureCause.PERSON,
+    "question": FailureCause.PERSON,
     "merge_conflict": FailureCause.RALPH,
     **dict.fromkeys(LIMIT_CATEGORIES, FailureCause.RALPH),
 }

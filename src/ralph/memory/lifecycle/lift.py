@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from operator import add
+from typing import NamedTuple
 
 from ralph.core.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    _Sums = dict[bool, dict[str, tuple[float, float]]]
+    _Sums = dict[bool, dict[str, tuple[float, ...]]]
+    """For each arm and task the sums that the numbers below name."""
 
 MIN_ATTEMPTS = 20
 """Minimum number of attempts in each arm."""
@@ -29,6 +32,7 @@ _T_QUANTILES = (
     *((4, 2.776), (3, 3.182), (2, 4.303), (1, 12.706)),
 )
 """97.5% quantile of Student's t from each number of degrees of freedom on."""
+_COUNT, _ATTEMPTS, _TOKENS, _COST, _DONE, _WHOLE = range(6)
 
 
 class LiftVerdict(StrEnum):
@@ -40,8 +44,7 @@ class LiftVerdict(StrEnum):
     NO_DIFFERENCE = "no difference"
 
 
-@record
-class Trial:
+class Trial(NamedTuple):
     """One attempt randomly assigned to an arm."""
 
     task_id: str
@@ -130,9 +133,10 @@ class Lift:
 def measure_lift(trials: Sequence[Trial]) -> Lift:
     """Return the effect of memory on success, attempts, tokens and cost, with 95% intervals."""
     randomized = [trial for trial in trials if 0 < trial.holdout < 1]
-    arms = {side: _arm([trial for trial in randomized if trial.with_memory is side]) for side in (True, False)}
+    sums = _sums(randomized)
+    arms = {side: _arm(arm) for side, arm in sums.items()}
     shortage = _shortage_message(randomized, arms)
-    measures = () if shortage else tuple(_all_measures(randomized))
+    measures = () if shortage else tuple(_all_measures(randomized, sums))
     verdict = _verdict(measures[0]) if measures else LiftVerdict.NOT_ENOUGH
     shown = sum(trial.is_shown for trial in randomized if trial.with_memory)
     return Lift(
@@ -147,11 +151,11 @@ def measure_lift(trials: Sequence[Trial]) -> Lift:
     )
 
 
-def _arm(trials: Sequence[Trial]) -> Arm:
+def _arm(sums: Mapping[str, Sequence[float]]) -> Arm:
     return Arm(
-        attempts=len(trials),
-        tasks=len({trial.task_id for trial in trials}),
-        done=len({trial.task_id for trial in trials if trial.done}),
+        attempts=int(sum(total[_COUNT] for total in sums.values())),
+        tasks=len(sums),
+        done=sum(total[_DONE] > 0 for total in sums.values()),
     )
 
 
@@ -179,48 +183,37 @@ def _count(number: int, noun: str) -> str:
 # --- measures ---------------------------------------------------------------------------
 
 
-def _all_measures(trials: Sequence[Trial]) -> list[Measure]:
-    padded = [*trials, *_pseudo_trials(trials)]
+def _all_measures(trials: Sequence[Trial], sums: _Sums) -> list[Measure]:
+    pseudo = _sums(_pseudo_trials(trials))
+    padded = {side: {**arm, **pseudo[side]} for side, arm in sums.items()}
     measures = (
-        _success(trials, padded),
-        _cost_per_task("attempts per done task", "attempts", trials, padded, lambda trial: 1.0),
-        _cost_per_task("tokens per done task", "tokens", trials, padded, lambda trial: float(trial.tokens)),
-        _cost_per_task("cost per done task", "usd", trials, padded, lambda trial: trial.cost_usd),
+        _success(sums, padded),
+        _cost_per_task("attempts per done task", "attempts", sums, padded, _ATTEMPTS),
+        _cost_per_task("tokens per done task", "tokens", sums, padded, _TOKENS),
+        _cost_per_task("cost per done task", "usd", sums, padded, _COST),
     )
     return [measure for measure in measures if measure]
 
 
-def _success(trials: Sequence[Trial], padded: Sequence[Trial]) -> Measure:
+def _success(sums: _Sums, padded: _Sums) -> Measure:
     """Compare the share of attempts that complete their task."""
-
-    def sums_of(subset: Sequence[Trial]) -> _Sums:
-        return _sums(subset, lambda trial: 100.0 * trial.done, lambda trial: float(not trial.is_handover))
-
-    sums = sums_of(trials)
-    ratios = {side: _ratio(sums[side]) for side in sums}
-    half = _half_width(sums_of(padded), sums, is_relative=False)
+    ratios = {side: 100 * _ratio(arm, _DONE, _WHOLE) for side, arm in sums.items()}
+    half = 100 * _half_width(padded, sums, _DONE, _WHOLE, is_relative=False)
     difference = ratios[True] - ratios[False]
     return _measure("success", "%", ratios, max(-100.0, difference - half), min(100.0, difference + half))
 
 
-def _cost_per_task(
-    name: str, unit: str, trials: Sequence[Trial], padded: Sequence[Trial], cost: Callable[[Trial], float]
-) -> Measure | None:
+def _cost_per_task(name: str, unit: str, sums: _Sums, padded: _Sums, cost: int) -> Measure | None:
     """Compare the cost of a completed task; None if no agent reported it, or an arm has completed too few.
 
     The interval is computed on the logarithm of the ratio, because it is far from symmetric.
     """
-
-    def sums_of(subset: Sequence[Trial]) -> _Sums:
-        return _sums(subset, cost, lambda trial: float(trial.done))
-
-    sums = sums_of(trials)
-    if any(sum(done > 0 for _, done in arm.values()) < MIN_COMPLETED_TASKS for arm in sums.values()):
+    if any(sum(total[_DONE] > 0 for total in arm.values()) < MIN_COMPLETED_TASKS for arm in sums.values()):
         return None
-    ratios = {side: _ratio(sums[side]) for side in sums}
+    ratios = {side: _ratio(arm, cost, _DONE) for side, arm in sums.items()}
     if not (ratios[True] and ratios[False]):
         return None
-    half = _half_width(sums_of(padded), sums, is_relative=True)
+    half = _half_width(padded, sums, cost, _DONE, is_relative=True)
     low, high = (ratios[True] * math.exp(side) - ratios[False] for side in (-half, half))
     return _measure(name, unit, ratios, low, high)
 
@@ -246,7 +239,7 @@ def _pseudo_trials(trials: Sequence[Trial]) -> list[Trial]:
     """
     result = []
     for side in (True, False):
-        arm = [trial for trial in trials if trial.with_memory is side]
+        arm = [trial for trial in trials if trial.with_memory == side]
         chance = len(arm) / sum(map(_weight, arm))
         result += [
             Trial(
@@ -267,31 +260,33 @@ def _weight(trial: Trial) -> float:
     return 1 / (1 - trial.holdout) if trial.with_memory else 1 / trial.holdout
 
 
-def _sums(trials: Sequence[Trial], numerator: Callable[[Trial], float], denominator: Callable[[Trial], float]) -> _Sums:
-    """Return the weighted sums of numerator and denominator, by arm and task."""
+def _sums(trials: Sequence[Trial]) -> _Sums:
+    """Return the weighted sums of the attempts at each task, by arm."""
     sums: _Sums = {True: {}, False: {}}
     for trial in trials:
-        weight, arm = _weight(trial), sums[trial.with_memory]
-        total = arm.get(trial.task_id, (0.0, 0.0))
-        arm[trial.task_id] = (total[0] + weight * numerator(trial), total[1] + weight * denominator(trial))
+        task_id, with_memory, _, done, tokens, cost_usd, is_handover, _ = trial
+        weight, arm = _weight(trial), sums[with_memory]
+        added = (1, weight, weight * tokens, weight * cost_usd, weight * done, weight * (not is_handover))
+        known = arm.get(task_id)
+        arm[task_id] = tuple(map(add, known, added)) if known else added
     return sums
 
 
-def _ratio(arm: Mapping[str, tuple[float, float]]) -> float:
-    return sum(numerator for numerator, _ in arm.values()) / sum(denominator for _, denominator in arm.values())
+def _ratio(arm: Mapping[str, Sequence[float]], numerator: int, denominator: int) -> float:
+    return sum(total[numerator] for total in arm.values()) / sum(total[denominator] for total in arm.values())
 
 
-def _half_width(sums: _Sums, observed: _Sums, *, is_relative: bool) -> float:
+def _half_width(sums: _Sums, observed: _Sums, numerator: int, denominator: int, *, is_relative: bool) -> float:
     """Return half the width of the 95% interval of the difference between the arms, or between their logarithms.
 
     Uses the first-order influence of each task on the difference, with its attempts in both arms combined.
     """
     influences: dict[str, float] = {}
     for side, arm in sums.items():
-        ratio = _ratio(arm)
-        scale = sum(denominator for _, denominator in arm.values()) * (ratio if is_relative else 1.0)
-        for task, (numerator, denominator) in arm.items():
-            influence = (numerator - ratio * denominator) / scale
+        ratio = _ratio(arm, numerator, denominator)
+        scale = sum(total[denominator] for total in arm.values()) * (ratio if is_relative else 1.0)
+        for task, total in arm.items():
+            influence = (total[numerator] - ratio * total[denominator]) / scale
             influences[task] = influences.get(task, 0.0) + (influence if side else -influence)
     variance = sum(influence * influence for influence in influences.values()) * len(influences) / (len(influences) - 1)
     return _t_quantile(min(map(len, observed.values())) - 1) * math.sqrt(variance)

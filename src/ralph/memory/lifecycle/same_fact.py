@@ -15,6 +15,7 @@ from functools import lru_cache
 from ralph.core.records import MemorySource, record
 from ralph.core.tokenize import FUNCTION_WORDS, stem_word
 from ralph.memory.lifecycle.fingerprint import WARNING_KINDS
+from ralph.memory.lifecycle.frames import Difference, compare_frames, updates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,6 +193,11 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     if one.words == other.words and one.names == other.names:
         is_same = (one.is_negated, one.particles) == (other.is_negated, other.particles)
         return Relation.SAME if is_same else Relation.CHANGE
+    if updates(new, known):
+        return Relation.CHANGE
+    difference = compare_frames(new, known)
+    if difference is not Difference.NONE:
+        return Relation.CHANGE if difference is Difference.VALUE else Relation.DIFFERENT
     common = common_words(one, other)
     is_alike = common >= MIN_COMMON_WORDS
     if similarity is not None:

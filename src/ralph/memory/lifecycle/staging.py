@@ -5,7 +5,7 @@ The reasons have the same wording as in the `staging.json` files of other progra
 
 from __future__ import annotations
 
-from ralph.core.records import MemoryState, replace
+from ralph.core.records import MemorySource, MemoryState, replace
 from ralph.memory.lifecycle.evidence import lacks_support
 from ralph.memory.lifecycle.learnings import LEARNING_KINDS, parse_content
 
@@ -60,12 +60,24 @@ def _weakness(memory: Memory) -> str:
 
 
 def needs_more_data(memory: Memory) -> bool:
-    """Return whether a learning stays pending: a conclusion from one task, or an estimate that only lacks data."""
+    """Return whether a learning stays pending.
+
+    That is a conclusion from one task, a sentence that only one session said, or an estimate that only lacks data.
+    """
+    if is_from_talk(memory):
+        return True
     if lacks_support(memory):
         return not rejection_reason(replace(memory, confidence=max(memory.confidence, MIN_CONFIDENCE)))
     if memory.kind != "estimate" or memory.support >= DECISIVE_SUPPORT or not 0 <= memory.confidence < MIN_CONFIDENCE:
         return False
     return not rejection_reason(replace(memory, confidence=MIN_CONFIDENCE))
+
+
+def is_from_talk(memory: Memory) -> bool:
+    """Return whether a memory is a sentence that was taken from what one session said, and that waits for another."""
+    is_sentence = memory.source is MemorySource.AUTOMATIC and not memory.structured_content
+    is_said = bool(memory.origin_session or memory.origin_run)
+    return memory.state is MemoryState.STAGED and is_sentence and is_said
 
 
 def staging_status(memory: Memory) -> str:
@@ -78,5 +90,7 @@ def staging_status(memory: Memory) -> str:
 def pending_reason(memory: Memory) -> str:
     """Return why a learning is not in use; empty if it is only waiting for validation."""
     if memory.state is MemoryState.STAGED and not memory.validated_at and needs_more_data(memory):
+        if is_from_talk(memory):
+            return "needs another session or task that says it, or your review"
         return "needs more iterations" if memory.kind == "estimate" else "needs another task that supports it"
     return memory.state_reason

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.records import Rule, StandingRule, StatedRule, replace
+from ralph.memory.lifecycle.frames import is_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def compare_rules(earlier: Rule, later: Rule) -> str:
     if ours & set(later.replaced) and not theirs & ours:
         return CHANGE
     if not _have_same_subject(earlier, later):
-        return UNRELATED
+        return CHANGE if is_change(later.text, earlier.text) else UNRELATED  # "use tabs", "use spaces"
     if earlier.is_negative != later.is_negative:
         return CHANGE if ours & theirs or not (ours and theirs) else UNRELATED
     if ours == theirs:
@@ -161,12 +162,17 @@ def changes_rule(earlier: tuple[Memory, str], later: tuple[Memory, str], *, is_c
     (one, ours), (other, theirs) = earlier, later
     if one.id == other.id or one.feature != other.feature:
         return False
-    if (one.files or other.files) and not set(one.files) & set(other.files):
+    if not concern_same_files(one, other):
         return False
     rules = decode_rules(ours)[:1], decode_rules(theirs)[:1]
     if not all(rules) or compare_rules(rules[0][0], rules[1][0]) != CHANGE:
         return False
     return not is_certain or is_certain_change(rules[0][0], rules[1][0])
+
+
+def concern_same_files(one: Memory, other: Memory) -> bool:
+    """Return whether two memories have a file in common, or neither names any."""
+    return bool(set(one.files) & set(other.files)) or not (one.files or other.files)
 
 
 def current_rules(stated: Iterable[StatedRule]) -> list[StandingRule]:

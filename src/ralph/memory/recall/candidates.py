@@ -83,7 +83,12 @@ def recall_memories(
 
 
 def rank_memories(
-    store: Store, context: RecallContext, filter: MemoryFilter | None = None, *, by_meaning: bool = False
+    store: Store,
+    context: RecallContext,
+    filter: MemoryFilter | None = None,
+    *,
+    by_meaning: bool = False,
+    candidates: int = MAX_CANDIDATES,
 ) -> list[ScoredMemory]:
     """Return all memories that have something in common with a context, best first.
 
@@ -92,7 +97,7 @@ def rank_memories(
     context = _with_time(context)
     query = build_query(context)
     memories = store.memories
-    result = memories.index.search_words(query.words, MAX_CANDIDATES, filter)
+    result = memories.index.search_words(query.words, candidates, filter)
     ranking = Ranking(context, query, result.word_counts, result.total)
     ranking.add(result.rows)
     if by_meaning:
@@ -104,7 +109,7 @@ def rank_memories(
         return []
     best = ranking.top(EXPANDED_HITS)
     pairs = memories.index.neighbor_pairs([hit.row["seq"] for hit in best])
-    links = memories.index.linked_pairs([hit.row["id"] for hit in best])
+    links = memories.index.linked_pairs([hit.row for hit in best])
     related = [seq for pair in (*pairs, *links) for seq in pair]
     related += memories.index.seqs_naming_files(ranking.top_files()[:EXPANDED_FILES], MEMORIES_PER_FILE)
     ranking.add(

@@ -17,6 +17,7 @@ INTERCEPT = -8.6
 COEFFICIENTS = {
     "words": 3.35,
     "information": 1.9,
+    "identifier": 1.5,
     "covered": 1.5,
     "title": 0.5,
     "named": 0.4,
@@ -32,6 +33,8 @@ COEFFICIENTS = {
 """Log odds for one unit of each kind of evidence."""
 INHERITED_SHARE, SOURCE_SHARE = 0.25, 0.5
 """Share of the estimate of a candidate that its neighbors inherit, and other passages of the same session."""
+SHORT_TALK = 4
+"""Number of passages up to which all of a session are about the same; of a longer one, fewer are."""
 
 
 def estimate_relevance(amounts: Mapping[str, float]) -> float:

@@ -82,7 +82,7 @@ def choose_sentences(
 
     `overhead` returns the room that the first sentence of a source takes in addition.
     """
-    weights = _weights([item.episode.text for item in recalled], set(query))
+    weights = word_weights([item.episode.text for item in recalled], set(query))
     ends: dict[str, int] = {}
     for item in recalled:
         ends[item.episode.source] = max(ends.get(item.episode.source, 0), item.episode.position)
@@ -94,7 +94,7 @@ def choose_sentences(
                 continue  # it is among the standing rules, in its newest form
             is_subject = item.episode.kind is EpisodeKind.COMMIT and not sentence.place[2]
             is_end = is_subject or item.episode.position == ends[item.episode.source]
-            value = _value(sentence.text, weights, sentence.speaker) + ENDING_VALUE * is_end
+            value = sentence_value(sentence.text, weights, sentence.speaker) + ENDING_VALUE * is_end
             if value >= MIN_VALUE and len(sentence.text) >= MIN_CHARACTERS:
                 valued.append((item.relevance * value / len(sentence.text) ** LENGTH_EXPONENT, sentence, item))
     chosen: list[Sentence] = []
@@ -123,8 +123,8 @@ def shorten(text: str, query: Iterable[str], room: int) -> str:
     sentences = [line for line in text.splitlines() if line.strip()] if is_list else split_sentences(text)
     if _FENCE.search(text) or len(sentences) < 2:
         return f"{text[: max(0, room - len(OMISSION) - 1)].rstrip()} {OMISSION}"
-    weights = _weights(sentences, set(query))
-    values = [_value(sentence, weights, None) for sentence in sentences]
+    weights = word_weights(sentences, set(query))
+    values = [sentence_value(sentence, weights, None) for sentence in sentences]
     values[0] += ENDING_VALUE  # what a memory begins with says what it is about
     chosen: set[int] = set()
     for place in sorted(range(len(sentences)), key=lambda n: -values[n] / len(sentences[n]) ** LENGTH_EXPONENT):
@@ -146,7 +146,7 @@ def _with_omissions(sentences: Sequence[str], chosen: Collection[int]) -> str:
     return "\n".join(lines)
 
 
-def _value(text: str, weights: Mapping[str, float], speaker: Speaker | None) -> float:
+def sentence_value(text: str, weights: Mapping[str, float], speaker: Speaker | None) -> float:
     """Return how much a sentence is worth for a query, given the weights of its words."""
     match = sum(weights.get(word, 0.0) for word in set(tokenize(text)))
     value = match / (match + HALF_MATCH)
@@ -154,7 +154,7 @@ def _value(text: str, weights: Mapping[str, float], speaker: Speaker | None) -> 
     return value + PERSON_VALUE * (speaker is Speaker.PERSON) - QUESTION_COST * text.endswith("?")
 
 
-def _weights(texts: Sequence[str], query: set[str]) -> dict[str, float]:
+def word_weights(texts: Sequence[str], query: set[str]) -> dict[str, float]:
     """Return the weight of each query word: less the more of the texts have it."""
     held_by: dict[str, int] = {}
     for text in texts:

@@ -14,7 +14,7 @@ from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, FailureReport, RecalledEpisode, Task, TaskMetrics
@@ -24,6 +24,8 @@ RECENT_ENTRIES, MATCHED_ENTRIES, SIMILAR_FAILURES = 5, 5, 2
 """Number of journal entries of this run, of matching entries of other runs, and of failures of other tasks."""
 MAX_REPORTS = 10
 """Maximum number of failure reports of the task itself."""
+MAX_ATTEMPTS = 100
+"""Maximum number of earlier attempts at the task."""
 DAY_SECONDS = 86_400
 MATCH_NOTHING = ("none",)
 """Filter that matches no memory."""
@@ -41,11 +43,13 @@ def gather_context(
     hat: str = "creator",
     trail: Sequence[tuple[Attempt, str]] = (),
     guided: frozenset[str] = frozenset(),
+    find_dead: Callable[[set[str]], set[str]] = lambda workers: set(),
 ) -> PromptContext:
     """Return the context for the next attempt at a task.
 
     Without memory it holds only the task, its prerequisites, its feature and the hand-overs of other hats.
-    `trail` holds the earlier attempts, newest first. Memories of `guided` are not repeated.
+    `trail` holds the earlier attempts, newest first. Memories of `guided` are not repeated. `find_dead` returns those
+    of some workers that are gone: their open attempts will be closed as interrupted before the next one begins.
     """
     prerequisites = [store.tasks.get(other) for other in task.needs]
     attempts = store.attempts
@@ -60,15 +64,16 @@ def gather_context(
             for one in prerequisites
             if one.status is TaskStatus.DONE
         ),
-        parent=store.tasks.get(task.parent_id) if task.parent_id else None,
+        parents=tuple(store.tasks.graph.with_ancestors(task.id)[1:]) if task.parent_id else (),
         feature=store.features.get(task.feature_id) if task.feature_id else None,
+        questions=tuple(store.questions.of_task(task.id)),
         # Attempts handed back with findings are shown among the failures.
         handovers=tuple(
             one for one, _ in trail if one.handed_to and (one.outcome is AttemptOutcome.DONE or not with_memory)
         ),
         recent_outcomes=tuple(store.stats.recent_outcomes(config.models.window)),
     )
-    return _add_memory(store, known, config, hat, guided) if with_memory else known
+    return _add_memory(store, known, config, hat, guided, find_dead) if with_memory else known
 
 
 def recall_query(
@@ -76,14 +81,14 @@ def recall_query(
 ) -> RecallContext:
     """Return the recall query for a task: its text, its files and its latest failure."""
     feature = store.features.get(task.feature_id) if task.feature_id else None
-    recent = store.attempts.recent(run_id, 1) if run_id else store.attempts.latest(1)
+    recent = store.attempts.recent(run_id, 1) or [one for one in store.attempts.latest(RECENT_ENTRIES) if one.outcome]
     last = reports[0] if reports else None
     files = (*find_paths(task.body), *(last.files if last else ()))
     return RecallContext(
         title=task.title,
         body=task.body,
         files=tuple(dict.fromkeys(files)),
-        recent=recent[-1].files if recent else (),
+        recent=recent[0].files if recent else (),
         errors=(_error_text(last),) if last else (),
         failure=last.fingerprint if last else None,
         hat=hat,
@@ -160,11 +165,32 @@ def _estimate(store: Store, task: Task, metrics: TaskMetrics | None) -> str:
     return estimate.text if estimate else ""
 
 
-def _add_memory(store: Store, known: PromptContext, config: Config, hat: str, guided: frozenset[str]) -> PromptContext:
+def _earlier_attempts(store: Store, task_id: str, find_dead: Callable[[set[str]], set[str]]) -> list[Attempt]:
+    """Return the finished attempts at a task, newest first, with those that vanished workers left open."""
+    found = store.attempts.latest(MAX_ATTEMPTS, task=task_id)
+    open_workers = {one.worker for one in found if one.outcome is None and one.worker}
+    if dead := find_dead(open_workers) if open_workers else set():
+        from ralph.store.attempts import WORKER_VANISHED
+        from ralph.store.interrupted import as_interrupted
+
+        found = [
+            as_interrupted(one, WORKER_VANISHED) if not one.outcome and one.worker in dead else one for one in found
+        ]
+    return [one for one in found if one.outcome is not None]
+
+
+def _add_memory(
+    store: Store,
+    known: PromptContext,
+    config: Config,
+    hat: str,
+    guided: frozenset[str],
+    find_dead: Callable[[set[str]], set[str]],
+) -> PromptContext:
     task, attempts = known.task, store.attempts
     is_retry = known.attempt_number > 1
     reports = store.failures.latest(MAX_REPORTS, task=task.id) if is_retry else []
-    interrupted = attempts.latest(3, task=task.id, outcome=AttemptOutcome.INTERRUPTED) if is_retry else []
+    earlier = _earlier_attempts(store, task.id, find_dead) if is_retry else []
     context = replace(recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat), guided=guided)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
     past = recall_past_work(store, context, config) if config.injects_episodes else []
@@ -177,7 +203,7 @@ def _add_memory(store: Store, known: PromptContext, config: Config, hat: str, gu
         ),
         reports=tuple(reports),
         similar_reports=tuple(find_similar_failures(store, context, SIMILAR_FAILURES, task.id)),
-        interruptions=tuple(entry for entry in interrupted if entry.notes),
+        attempts=tuple(earlier),
         estimate=_estimate(store, task, known.metrics),
         rules=tuple(rules),
         memories=recalled.shown,

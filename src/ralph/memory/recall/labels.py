@@ -7,6 +7,7 @@ SCORE_DESCRIPTIONS = {
     "paths": "file paths contain words of the query",
     "named": "the query names one of its files",
     "title": "title shares words with the query title",
+    "every word": "has every telling word of the title",
     "files": "shares files with the top matches",
     "folders": "shares folders with the top matches",
     "no files": "names no files: what others earn by theirs",

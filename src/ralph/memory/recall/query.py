@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ralph.core.records import record
-from ralph.core.tokenize import tokenize, tokenize_path
+from ralph.core.tokenize import compound_names, tokenize, tokenize_path
 from ralph.memory.recall.common_words import COMMON_STEMS
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ MAX_SEGMENTS = 6
 
 _NAME = re.compile(r"(?<!\w)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)")
 _MENTION = re.compile(r"(?<![\w-])(?:[\w-]+[/\\.])+[\w-]+")
+_PATH = re.compile(r"(?<![\w./-])[\w-]+(?:/[\w.-]+)+")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,4}$")
 
 
@@ -69,6 +70,8 @@ class RecallQuery:
     paths: dict[str, float]
     hints: frozenset[str]
     """Words that only occur around the task, and those of an error that any error has; they are no evidence."""
+    identifiers: frozenset[str]
+    """Identifiers of several words that the task names, as a whole."""
     mentions: frozenset[tuple[str, ...]]
     """Paths and dotted names as lower-case segments, without file extension."""
 
@@ -93,6 +96,8 @@ def build_query(context: RecallContext) -> RecallQuery:
     }
     hints.difference_update(weights)
     _add_weight(weights, hints, HINT_WEIGHT)
+    # The folder at the top of a path is the same for most of a project: it says where, not what.
+    hints.update(_top_folders(f"{title}\n{body}"))
     # What every test runner prints tells nothing, however much of it a memory quotes.
     hints.update(COMMON_STEMS.intersection(in_errors).difference(in_title, in_body, in_files))
     _add_weight(paths, in_title, TITLE_WEIGHT)
@@ -106,8 +111,15 @@ def build_query(context: RecallContext) -> RecallQuery:
         title=in_title,
         paths=paths,
         hints=frozenset(hints),
+        identifiers=frozenset(compound_names(f"{title}\n{body}")),
         mentions=_mentions(f"{title}\n{body}\n{errors}", files),
     )
+
+
+def _top_folders(text: str) -> set[str]:
+    """Return the words that occur in a text only as the first folder of paths."""
+    folders = {word for path in _PATH.findall(text) for word in tokenize(path.partition("/")[0])}
+    return folders.difference(tokenize(_PATH.sub(" ", text))) if folders else folders
 
 
 def truncate_middle(text: str) -> str:

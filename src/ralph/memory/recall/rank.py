@@ -8,12 +8,13 @@ same files, and those learned at the same time. The same amounts, with other wei
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from ralph.core.tokenize import inverse_document_frequency, parse_string_list, tokenize
 from ralph.memory.lifecycle.confidence import days_of, decayed_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
 from ralph.memory.recall.common_words import COMMON_STEMS
-from ralph.memory.recall.estimate import INHERITED_SHARE, SOURCE_SHARE
+from ralph.memory.recall.estimate import INHERITED_SHARE, SHORT_TALK, SOURCE_SHARE
 from ralph.memory.recall.query import path_segments
 from ralph.memory.recall.relations import (
     file_key,
@@ -76,6 +77,8 @@ SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations that a similarity in meaning of 1 is above the mean."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
+MAX_SPLIT_ROWS = 1_000
+"""Number of rows whose index words are kept in memory, at about 10 kB each."""
 _DATE_COLUMNS = ("created_at", "started_at", "at")
 """Columns with the date of a memory, a journal entry or an episode."""
 
@@ -98,7 +101,7 @@ class Ranking:
         self._rarity = {
             word: inverse_document_frequency(document_frequency.get(word, 0), total) for word in query.words
         }
-        self._word_weights = {word: weight * self._rarity[word] for word, weight in query.words.items()}
+        self._word_weights = {word: query.words[word] * self._rarity[word] for word in sorted(query.words)}
         self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in query.paths.items()}
         # In relation to the number of texts: among many, the best chance match has rarer words.
         scale = MAX_DISTINCTIVENESS / math.log(total + PRIOR_TEXTS)
@@ -106,15 +109,24 @@ class Ranking:
             word: scale * max(0.0, math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1)))
             for word in query.words
         }
-        title = {word: self._distinctiveness.get(word, 0.0) for word in query.title if not _is_common(word)}
+        title = {word: self._distinctiveness.get(word, 0.0) for word in query.title if not is_common(word)}
         total_title = sum(title.values())
         self._title_shares = {word: value / total_title for word, value in title.items()} if total_title else {}
         """Share of what the title tells that each of its telling words tells."""
+        told = sum(value for word, value in self._distinctiveness.items() if not is_common(word))
+        self._title_part = total_title / told if told else 0.0
+        """Share of what the query tells that its title tells: all of it for a search."""
         self._subject = {
             *(query.title if len(query.title) <= MAX_SUBJECT_WORDS else ()),
             *tokenize(context.feature or ""),
         }
-        self.telling_words = sum(1 for word in query.words if not _is_common(word) and word not in query.hints)
+        self._common_information = {
+            word: COMMON_WORD_SHARE * value if is_common(word) else None
+            for word, value in self._distinctiveness.items()
+            if word not in query.hints
+        }
+        """What each common word tells; None for a word that tells something about the subject."""
+        self.telling_words = sum(1 for value in self._common_information.values() if value is None)
         """Number of words of the query that tell something about its subject."""
         self._mentions_by_part = _index_by_part(query.mentions)
         self._mention_scores: dict[str, float] = {}
@@ -133,7 +145,7 @@ class Ranking:
         """
         new = [ScoredMemory(row, self._weights_for(row)) for row in rows if row["seq"] not in self.hits]
         new = list({hit.row["seq"]: hit for hit in new}.values())
-        split = [_Words(hit.row, with_paths="paths" in self._weights) for hit in new]
+        split = [self._index_words(hit.row) for hit in new]
         self._mean_length = self._mean_length or _mean([words.length for words in split])
         amounts = [self._score_content(hit, words) for hit, words in zip(new, split, strict=True)]
         if not self._maxima:
@@ -144,6 +156,8 @@ class Ranking:
             hit.add("words", text / self._maxima[0])
             hit.add("title", title / self._maxima[1])
             hit.add("paths", paths / self._maxima[2] * self._file_coverage)
+            if hit.certainty:  # so far only for having every telling word of the title
+                hit.add("every word", self._title_part * self._file_coverage)
             named = max(map(self._score_mention, hit.files), default=0.0)
             hit.add("named", named)
             if named >= CERTAIN_MENTION:
@@ -154,26 +168,33 @@ class Ranking:
         is_prose = self._is_prose and row["files"] == "[]" and row["body_words"].count(" ") >= MIN_PROSE_WORDS
         return PROSE_WEIGHTS if is_prose else self._weights
 
+    def _index_words(self, row: Row) -> _Words:
+        paths = row["path_words"] if "paths" in self._weights else ""
+        return _split_words(row["title_words"], row["body_words"], paths, row["tag_words"])
+
     def _score_content(self, hit: ScoredMemory, words: _Words) -> tuple[float, float, float]:
         """Return the BM25 scores of text, title and paths, and note what the words tell."""
         saturation = BM25_SATURATION * (
             1 - BM25_LENGTH_PENALTY + BM25_LENGTH_PENALTY * words.length / self._mean_length
         )
-        weights = self._word_weights
+        weights, counts = self._word_weights, words.counts
         text = information = 0.0
         telling = []
-        for word, count in words.counts(weights).items():
+        for word in filter(counts.__contains__, weights):
+            count = counts[word]
             text += weights[word] * count / (count + saturation)
-            if word in self._query.hints:
+            if word not in self._common_information:
                 continue
-            distinctiveness = self._distinctiveness[word]
-            if _is_common(word):
-                information += COMMON_WORD_SHARE * distinctiveness
-            elif distinctiveness:
+            common = self._common_information[word]
+            if common is not None:
+                information += common
+            elif distinctiveness := self._distinctiveness[word]:
                 information += distinctiveness
                 telling.append(word)
-        hit.telling = tuple(sorted(telling, key=lambda word: -self._distinctiveness[word]))
+        hit.telling = tuple(sorted(telling, key=lambda word: (-self._distinctiveness[word], word)))
         hit.add("information", math.log1p(information))
+        named = (self._distinctiveness[word] for word in telling if word in self._query.identifiers)
+        hit.add("identifier", max(named, default=0.0) / MAX_DISTINCTIVENESS)
         covered = [word for word in telling if word in self._title_shares]
         hit.add("covered", sum(self._title_shares[word] for word in covered))
         if len(covered) == len(self._title_shares) >= MIN_CERTAIN_WORDS:
@@ -182,8 +203,8 @@ class Ranking:
 
     def _score_title(self, words: _Words) -> float:
         query_words = self._query.title
-        matching = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in query_words)
-        return matching / (1 + TITLE_LENGTH_PENALTY * len(words.title)) if matching else 0.0
+        matching = sum(self._rarity.get(word, 0.0) for word in words.title_words if word in query_words)
+        return matching / (1 + TITLE_LENGTH_PENALTY * words.title_length) if matching else 0.0
 
     def _score_paths(self, words: _Words) -> float:
         weights = self._path_weights
@@ -311,10 +332,12 @@ class Ranking:
         for hits in by_source.values():
             ranked = sorted(hits, key=lambda hit: -hit.components.get("words", 0.0))
             best, relevance = ranked[0].components.get("words", 0.0), ranked[0].relevance
+            passages = 1 + max(hit.row["position"] for hit in hits)
+            share = max(SOURCE_SHARE, min(1.0, SHORT_TALK / passages))
             for hit in hits if len(hits) > 1 else ():
                 other = ranked[1] if hit is ranked[0] else ranked[0]
                 hit.add("source", other.components.get("words", 0.0))
-                hit.inherited = max(hit.inherited, SOURCE_SHARE * relevance)
+                hit.inherited = max(hit.inherited, share * relevance)
                 if hit.row["seq"] in ends:
                     hit.add("end", best)
                     hit.inherited = max(hit.inherited, relevance)
@@ -358,11 +381,11 @@ class Ranking:
     def _score_subject(self, hit: ScoredMemory) -> None:
         """Note tags that occur in the query; one in the title or the feature name tells what the task is about."""
         for tag in parse_string_list(hit.row["tags"]):
-            words = tokenize(tag)
-            if not words or all(map(_is_common, words)) or not all(word in self._word_weights for word in words):
+            words = _tag_words(tag)
+            if not words or not all(word in self._word_weights for word in words):
                 continue
             rarity = min(self._distinctiveness[word] for word in words)
-            hit.amounts["tagged"] = max(hit.amounts.get("tagged", 0.0), rarity / MAX_TAG_RARITY)
+            hit.raise_to("tagged", rarity / MAX_TAG_RARITY)
             if rarity >= CERTAIN_TAG_RARITY and all(word in self._subject for word in words):
                 hit.certainty = f"its tag {tag} names the subject"
 
@@ -375,35 +398,37 @@ class Ranking:
 class _Words:
     """Index words of a row."""
 
-    __slots__ = ("body", "length", "paths", "tags", "title")
+    __slots__ = ("counts", "length", "paths", "title_length", "title_words")
 
-    def __init__(self, row: Row, *, with_paths: bool) -> None:
-        self.title = row["title_words"].split()
-        self.body = row["body_words"].split()
-        self.paths = row["path_words"].split() if with_paths else []
-        self.tags = row["tag_words"].split()
-        self.length = (
-            TITLE_FIELD_WEIGHT * len(self.title)
-            + BODY_FIELD_WEIGHT * len(self.body)
-            + PATHS_FIELD_WEIGHT * len(self.paths)
-        )
-
-    def counts(self, query_words: Mapping[str, float]) -> dict[str, float]:
-        """Return the weighted number of occurrences of each query word."""
+    def __init__(self, title: list[str], body: list[str], paths: list[str], tags: list[str]) -> None:
+        self.title_words = tuple(dict.fromkeys(title))
+        self.title_length = len(title)
+        self.paths = paths
+        self.length = TITLE_FIELD_WEIGHT * len(title) + BODY_FIELD_WEIGHT * len(body) + PATHS_FIELD_WEIGHT * len(paths)
         counts: dict[str, float] = {}
-        for words, weight in (
-            (self.title, TITLE_FIELD_WEIGHT),
-            (self.body, BODY_FIELD_WEIGHT),
-            (self.paths, PATHS_FIELD_WEIGHT),
-        ):
-            for word in filter(query_words.__contains__, words):
+        for words, weight in ((title, TITLE_FIELD_WEIGHT), (body, BODY_FIELD_WEIGHT), (paths, PATHS_FIELD_WEIGHT)):
+            for word in words:
                 counts[word] = counts.get(word, 0.0) + weight
-        for word in filter(query_words.__contains__, self.tags):
+        for word in tags:
             counts.setdefault(word, TAGS_FIELD_WEIGHT)
-        return counts
+        self.counts = counts
+        """Weighted number of occurrences of each word."""
 
 
-def _is_common(word: str) -> bool:
+@lru_cache(MAX_SPLIT_ROWS)
+def _split_words(title: str, body: str, paths: str, tags: str) -> _Words:
+    """Return the index words of a row, which a run asks for again and again."""
+    return _Words(title.split(), body.split(), paths.split(), tags.split())
+
+
+@lru_cache(MAX_SPLIT_ROWS)
+def _tag_words(tag: str) -> tuple[str, ...]:
+    """Return the words of a tag; none if they say nothing about a subject."""
+    words = tokenize(tag)
+    return () if all(map(is_common, words)) else tuple(words)
+
+
+def is_common(word: str) -> bool:
     """Return whether a word says nothing about the subject of a text: small numbers and versions occur anywhere."""
     return word in COMMON_STEMS or (len(number := word.removeprefix("v")) <= MAX_COMMON_DIGITS and number.isdigit())
 

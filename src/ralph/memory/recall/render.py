@@ -43,13 +43,23 @@ _SECTIONS = {
 MAX_SECTION_HEADING_LENGTH = 4 + max(map(len, _SECTIONS.values()))
 """Length of the longest section heading with its line breaks, in characters."""
 
+_AUTHORED_TAG = (
+    r"(?mi)^([ \t]*)<(?=[ \t]*/?[ \t]*(?:description|spec|plan|contents|answer)"
+    r"(?:-[0-9a-f]{8})?\b[^>\n]*>[ \t]*$)"
+)
+"""Tags on lines of their own, between which prompts show a person's words (`loop/authored_text.py`)."""
 _HEADING = r"(?m)^(\s{0,3})(?=#{1,6}\s|(?:={2,}|-{2,})\s*$)"
 _ORDER = {kind: place for place, kind in enumerate(("knowledge", *(k for k in MEMORY_KINDS if k != "knowledge")))}
 
 
 def escape_untrusted(text: str) -> str:
-    """Return untrusted text that is safe in a prompt: sigils neutralized, headings escaped, code blocks closed."""
+    """Return untrusted text that is safe in a prompt.
+
+    Sigils and tags around a person's words are neutralized, headings escaped, and code blocks closed.
+    """
     text = neutralize(text)
+    if "<" in text:
+        text = compiled_pattern(_AUTHORED_TAG).sub(r"\1‹", text)
     if "#" in text or "==" in text or "--" in text:
         text = compiled_pattern(_HEADING).sub(r"\1\\", text)
     return close_fences(text)
@@ -91,7 +101,7 @@ def render_knowledge_section(
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
     if any(item.memory.structured_content for item in recalled):
         room -= len(KNOWLEDGE_BASE_HEADING) + 4
-    limit = _entry_limit([min(_entry_length(item.memory), MAX_ENTRY_LENGTH) for item in recalled], room)
+    limit = entry_limit([min(_entry_length(item.memory), MAX_ENTRY_LENGTH) for item in recalled], room)
     shown: list[tuple[Memory, str]] = []
     left_out: list[OmittedItem] = []
     for item in recalled:
@@ -118,7 +128,7 @@ def _entry_length(memory: Memory) -> int:
     return len(memory.content) + len(memory.title) + ENTRY_FRAME_LENGTH
 
 
-def _entry_limit(lengths: Sequence[int], room: int) -> int:
+def entry_limit(lengths: Sequence[int], room: int) -> int:
     """Return the length that entries may have so that all fit: short ones leave their room to long ones."""
     remaining = sorted(lengths)
     while remaining and remaining[0] <= room // len(remaining):

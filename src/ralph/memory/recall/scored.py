@@ -17,6 +17,7 @@ WEIGHTS = {
     "paths": 0.45,
     "named": 0.3,
     "title": 0.1,
+    "every word": 0.5,
     "files": 1.3,
     "folders": 0.3,
     "no files": 1.0,
@@ -63,6 +64,7 @@ class ScoredMemory:
     """A candidate memory or episode with its row, score components, total score and estimated relevance."""
 
     __slots__ = (
+        "_estimate",
         "_vocabulary",
         "_weights",
         "amounts",
@@ -80,6 +82,8 @@ class ScoredMemory:
         self.row = row
         self._weights = weights
         self._vocabulary: set[str] | None = None
+        self._estimate: float | None = None
+        """Estimated relevance by the amounts; None until it is asked for."""
         self.files = parse_string_list(row["files"])
         self.components: dict[str, float] = {}
         self.amounts: dict[str, float] = {}
@@ -124,11 +128,21 @@ class ScoredMemory:
     @property
     def relevance(self) -> float:
         """The estimated probability that it is relevant."""
-        return max(estimate_relevance(self.amounts) if self.is_related else 0.0, self.inherited)
+        if not self.is_related:
+            return self.inherited
+        if self._estimate is None:
+            self._estimate = estimate_relevance(self.amounts)
+        return max(self._estimate, self.inherited)
+
+    def raise_to(self, name: str, amount: float) -> None:
+        """Let evidence that is not part of the score have at least this amount."""
+        self.amounts[name] = max(self.amounts.get(name, 0.0), amount)
+        self._estimate = None
 
     def add(self, name: str, amount: float) -> None:
         """Add evidence, and its share of the score."""
         if amount:
+            self._estimate = None
             self.amounts[name] = self.amounts.get(name, 0.0) + amount
             if name in self._weights:
                 share = self._weights[name] * amount

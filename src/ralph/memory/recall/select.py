@@ -26,6 +26,12 @@ MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
 DUPLICATE_SIMILARITY = 0.4
 """Share of common vocabulary from which two memories are compared: they may say the same."""
+FIX = "fix"
+"""Kind of memories about what failed, and what helped."""
+MAX_COMPARED = 20
+"""Number of best candidates among which outdated ones are looked for."""
+MIN_COMMON_WORDS = 2
+"""Number of words that a memory shares with one that is newer and says something else about the same."""
 RESTATED_SHARE = 0.5
 """Share of the words of a title that a statement of the same attempt needs to say the same."""
 SAME_KIND_FACTOR = 0.93
@@ -91,7 +97,7 @@ def select(
             why_not[hit.row["seq"]] = reason
         else:
             candidates.append(hit)
-    why_not |= _restated(candidates)
+    why_not |= _restated(candidates) | _outdated(candidates)
     candidates = [hit for hit in candidates if hit.row["seq"] not in why_not]
     kinds: dict[str, int] = {}
     while candidates and len(chosen) < limit:
@@ -163,12 +169,41 @@ def _restated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
     return reasons
 
 
+def _outdated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
+    """Return why memories are left out of which a later candidate says that something else holds now."""
+    reasons: dict[int, str] = {}
+    statements = [hit for hit in candidates[:MAX_COMPARED] if hit.row["kind"] != FIX]
+    for place, hit in enumerate(statements):
+        for other in statements[place + 1 :]:
+            earlier, later = sorted((hit, other), key=_stated_at)
+            if earlier.row.get("pinned_at") or len(earlier.vocabulary & later.vocabulary) < MIN_COMMON_WORDS:
+                continue
+            from ralph.memory.lifecycle.frames import is_certain_change
+
+            if is_certain_change(_text(later), _text(earlier)):
+                reasons[earlier.row["seq"]] = f"{later.row['id']} is newer and says something else about it"
+    return reasons
+
+
+def _stated_at(hit: ScoredMemory) -> tuple[str, str]:
+    """Return when a memory was stated or verified; ids begin with the time as well, where only the day is known."""
+    return max(str(hit.row["verified_at"] or ""), str(hit.row["created_at"])), str(hit.row["id"])
+
+
+def _text(hit: ScoredMemory) -> str:
+    return str(hit.row["body"] or hit.row["title"])
+
+
+def _has_similar_words(hit: ScoredMemory, other: ScoredMemory) -> bool:
+    ours, theirs = hit.vocabulary, other.vocabulary
+    return 2 * len(ours & theirs) >= DUPLICATE_SIMILARITY * (len(ours) + len(theirs))
+
+
 def _is_near_duplicate(hit: ScoredMemory, other: ScoredMemory) -> bool:
     """Return whether two memories say the same; what says something else about the same is shown beside it."""
-    ours, theirs = hit.vocabulary, other.vocabulary
-    common = len(ours & theirs)
-    if 2 * common < DUPLICATE_SIMILARITY * (len(ours) + len(theirs)):
-        return False
+    kinds = {hit.row["kind"], other.row["kind"]}
+    if not _has_similar_words(hit, other) or (FIX in kinds and len(kinds) > 1):
+        return False  # what failed once is not what holds
     from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
 
-    return relate(hit.row["body"] or hit.row["title"], other.row["body"] or other.row["title"]) in ONE_FACT
+    return relate(_text(hit), _text(other)) in ONE_FACT

@@ -12,6 +12,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ralph.core.errors import RalphError
+from ralph.core.tracking import is_tracked, report_progress
 from ralph.memory.recall.rank import SIMILARITY_DEVIATIONS
 from ralph.store.vectors import VectorStore, has_vectors
 
@@ -210,8 +211,9 @@ def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda 
     model = cached_encoder() if should_continue(count) else None
     if model is None:
         return 0
-    for index in ("memory", "episode"):
+    for index, noun in (("memory", "memories"), ("episode", "passages")):
         vectors = VectorStore(store.scope, model.model, model.size, index)
+        total = count + vectors.count_missing() if is_tracked() else 0
         while should_continue(count) and (rows := vectors.missing(STORE_BATCH_SIZE)):
             encoded: list[bytes] = []
             while len(encoded) < len(rows) and should_continue(count):
@@ -219,6 +221,7 @@ def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda 
                 encoded += model.encode([f"{row['title']}\n{row['body']}" for row in batch])
             vectors.put(rows[: len(encoded)], encoded)
             count += len(encoded)
+            report_progress(f"Embedding {noun}", count, total)
     return count
 
 

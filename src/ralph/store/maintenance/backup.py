@@ -20,6 +20,7 @@ from ralph.core.errors import NotFoundError, StoreError, StoreTooNewError
 from ralph.core.files import sync_folder
 from ralph.core.records import now, record, replace, timestamp
 from ralph.core.text import slugify
+from ralph.core.tracking import report_progress
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.maintenance.check import CHECKSUM_SUFFIX, check_database, error_text, file_digest, open_read_only
 
@@ -142,6 +143,7 @@ def copy_database(source: Path, folder: Path) -> Path:
     target.touch(mode=0o600, exist_ok=False)
     try:
         with closing(open_read_only(source)) as connection:
+            report_progress("Copying the database")
             # Unlike a page-by-page copy, the result has no free pages and no write-ahead log.
             connection.execute("VACUUM INTO ?", (str(target),))
         sync_file(target)

@@ -17,6 +17,7 @@ import apsw
 from ralph.core.errors import RalphError, StoreUnavailableError
 from ralph.core.records import record
 from ralph.core.text import clean, one_line
+from ralph.core.tracking import is_tracked, report_progress, track
 from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, TABLE_SINCE, matches_checksum
 from ralph.store.maintenance.migrate import read_entries, schema_entries, search_indexes
 from ralph.store.sqlite.driver import (
@@ -30,6 +31,7 @@ from ralph.store.sqlite.driver import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from ralph.store import Store
     from ralph.store.database import Database, ProjectScope, Row
@@ -110,7 +112,8 @@ def check_database(path: str, *, deep: bool = False, should_stop: Callable[[], b
         with closing(open_read_only(Path(path))) as connection:
             connection.set_progress_handler(should_stop, STOP_CHECK_STEPS)
             connection.execute("BEGIN")  # so that all checks see the same snapshot
-            for run_check in checks:
+            for number, run_check in enumerate(checks):
+                report_progress("Checking the database", number, len(checks))
                 try:
                     problems += run_check(connection)
                 except (apsw.Error, UnicodeError) as error:
@@ -134,7 +137,8 @@ def check_store(store: Store, *, deep: bool = False) -> HealthReport:
 def check_rows(scope: ProjectScope, *, deep: bool = False) -> HealthReport:
     """Check the rows of a project against their checksums; `deep` also compares the search indexes with their texts."""
     problems: list[str] = []
-    for table in CHECKED_TABLES:
+    for number, table in enumerate(CHECKED_TABLES):
+        report_progress("Checking tables", number, len(CHECKED_TABLES))
         wrong = _wrong_rows(scope, table)
         if wrong:
             problems.append(_checksum_problem(table, wrong))
@@ -243,7 +247,7 @@ def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
             continue
         damaged: dict[int, str] = {}
         try:
-            for seq, row in iter_rows(connection, table):
+            for seq, row in track(f"Checking {table}", iter_rows(connection, table), _size(connection, table)):
                 if row is None or not matches_checksum(row):
                     damaged[seq] = _row_name(connection, table, seq)
         except apsw.Error as error:
@@ -253,6 +257,14 @@ def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
             yield f"Some rows of {table} cannot be reached."
         if damaged:
             yield _checksum_problem(table, list(damaged.values()))
+
+
+def _size(connection: apsw.Connection, table: str) -> int:
+    """Return the number of rows of a table if somebody wants to know how far a check is, else 0."""
+    if not is_tracked():
+        return 0
+    rows: list[tuple[Any, ...]] = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchall()
+    return int(rows[0][0])
 
 
 def _checksum_problem(table: str, names: Sequence[str]) -> str:
@@ -323,6 +335,7 @@ def column_names(connection: apsw.Connection, table: str) -> list[str]:
 
 def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
     # The FTS5 check needs a writable database, so it runs on a temporary copy.
+    report_progress("Checking the search indexes")
     with closing(apsw.Connection("")) as copy:
         with copy.backup("main", connection, "main") as work:
             work.step()

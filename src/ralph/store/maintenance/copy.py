@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from ralph.core.errors import StoreError, UsageError
 from ralph.core.records import record
+from ralph.core.tracking import is_tracked, report_progress
 from ralph.store.database import CHECKED_TABLES, MEMORY_FEED, RUN_FEED, ProjectScope, checksum
 from ralph.store.maintenance.migrate import schema_columns
 from ralph.store.projects import ProjectStore, lock_tasks
@@ -20,14 +21,11 @@ from ralph.store.tables import PROJECT_TABLES, SUM_TABLES, SYNC_TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ralph.store.database import Database, Row
     from ralph.store.projects import ProjectEntry
     from ralph.store.tables import ProjectTable
-
-    ProgressCallback = Callable[[str, int, int], None]
-    """Progress callback: table, number of rows done, total number of rows."""
 
 PAGE = 2_000
 """Number of rows to read and insert at once."""
@@ -75,7 +73,6 @@ def copy_project(
     project: str,
     target: Database,
     name: str = "",
-    report_progress: ProgressCallback = lambda *_: None,
 ) -> CopyResult:
     """Copy a project, by name or id, to another database, there under `name` or its own, and verify every row.
 
@@ -94,7 +91,7 @@ def copy_project(
         if found and was_there:
             place, tallies = found, _compare_existing(ours, ProjectScope(target, found.id), found)
         else:
-            place, tallies = _copy_new(ours, entry, target, found, name, report_progress)
+            place, tallies = _copy_new(ours, entry, target, found, name)
     return CopyResult(
         project=place.name,
         id=place.id,
@@ -153,7 +150,6 @@ def _copy_new(
     target: Database,
     found: ProjectEntry | None,
     name: str,
-    report_progress: ProgressCallback,
 ) -> tuple[ProjectEntry, dict[str, Tally]]:
     """Copy all rows into a new or empty project and compare them, in one transaction."""
     projects = ProjectStore(target)
@@ -176,7 +172,7 @@ def _copy_new(
             delete_rows(theirs)
         shifts = _shifts(ours, theirs)
         _reserve_numbers(ours, theirs, shifts)
-        tallies = copy_rows(ours, theirs, shifts, report_progress)
+        tallies = copy_rows(ours, theirs, shifts)
         theirs.execute("UPDATE projects SET copying = '', created_at = :at WHERE id = :project_id", at=entry.created_at)
     return projects.get(id), tallies
 
@@ -300,12 +296,7 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]
 
 
-def copy_rows(
-    ours: ProjectScope,
-    theirs: ProjectScope,
-    shifts: Mapping[str, int],
-    report_progress: ProgressCallback = lambda *_: None,
-) -> dict[str, Tally]:
+def copy_rows(ours: ProjectScope, theirs: ProjectScope, shifts: Mapping[str, int]) -> dict[str, Tally]:
     """Copy the rows of a project into an empty one page by page, then compare both sides, in the open transaction."""
     tallies = {}
     for part in PROJECT_TABLES:
@@ -314,7 +305,7 @@ def copy_rows(
         pages = _target_pages(ours, theirs.project_id, part, shifts, table_tally)
         for rows in _parents_first(pages) if part.table == "tasks" else pages:
             theirs.database.insert_many(part.table, rows)
-            report_progress(part.table, table_tally.rows, total)
+            report_progress(f"Copying {part.table}", table_tally.rows, total)
     if tally_rows(theirs, shifts) != tallies:
         raise StoreError(f"The rows in {theirs.database.display_url} differ from those of the source. Try again.")
     return tallies
@@ -350,7 +341,9 @@ def tally_rows(scope: ProjectScope, shifts: Mapping[str, int] | None = None) -> 
     tallies = {}
     for part in PROJECT_TABLES:
         table_tally = tallies[part.table] = Tally(part.table)
+        total = _count(scope, part.table) if is_tracked() else 0
         for page in iter_pages(scope, part):
+            report_progress(f"Comparing {part.table}", table_tally.rows, total)
             table_tally.add(_shifted(part, page, shifts or {}, -1))
     return tallies
 

@@ -27,6 +27,7 @@ _COMPARED_RECORDS = (
     ("run", "runs", "runs", "id", "COALESCE(ended_at, '') || ending || iterations || options || seconds"),
     ("note on a task", "notes on tasks", "task_log", "task_id || at || message", "who"),
     ("held change", "held changes", "held_changes", "task_id || digest || created_at", "COALESCE(approved_at, '')"),
+    ("question", "questions", "questions", "task_id || text || asked_at", "answer || COALESCE(answered_at, '')"),
     ("dependency", "dependencies", "task_needs", "task_id || ' ' || needs_id", "''"),
 )
 """Records to compare: singular, plural, table, SQL of the key, and SQL of the value that changes."""

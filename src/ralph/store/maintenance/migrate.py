@@ -70,6 +70,8 @@ def migrate_rows(database: Database, since: int) -> None:
 
         classify_past_failures(database)
         retire_wrong_learnings(database)
+    if 0 < since < 12:
+        add_rules(database)
 
 
 _ADDED_IN_2 = ("state_reason", "success_rate", "support", "validated_at", "fingerprint")
@@ -88,6 +90,26 @@ def _add_fingerprints(database: Database) -> None:
                 database.execute(
                     "UPDATE memory SET fingerprint = :fingerprint, checksum = :checksum WHERE seq = :seq",
                     fingerprint=row["fingerprint"],
+                    checksum=checksum(row),
+                    seq=row["seq"],
+                )
+        last = rows[-1]["seq"]
+
+
+def add_rules(database: Database) -> None:
+    """Set the rule that each memory states, so that older ones can stand for all work; damaged rows stay as is."""
+    from ralph.memory.lifecycle.supersession import rule_of_memory
+    from ralph.store.memory_queries import row_to_memory
+
+    last = 0
+    while rows := database.query("SELECT * FROM memory WHERE seq > :last ORDER BY seq LIMIT 500", last=last):
+        for row in rows:
+            rule = rule_of_memory(row_to_memory(row)) if not row["rule"] and matches_checksum(row) else ""
+            if rule:
+                row["rule"] = rule
+                database.execute(
+                    "UPDATE memory SET rule = :rule, checksum = :checksum WHERE seq = :seq",
+                    rule=rule,
                     checksum=checksum(row),
                     seq=row["seq"],
                 )

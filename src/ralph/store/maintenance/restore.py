@@ -188,12 +188,13 @@ def _save_replaced_rows(home: Path, present: Path, *, is_intact: bool) -> Path:
 @contextmanager
 def _write_lock(path: Path) -> Iterator[None]:
     """Hold the write lock of a database."""
+    from ralph.store.sqlite.write_queue import WriterQueue
+
     try:
-        from ralph.store.sqlite.write_queue import WriterQueue
+        queue = WriterQueue(str(path))
     except ImportError:  # no fcntl on this platform
         yield
         return
-    queue = WriterQueue(str(path))
     try:
         if not queue.acquire(WAIT_SECONDS):
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.")

@@ -9,7 +9,6 @@ queue and relies on SQLite's lock. A writer that asks exactly when the place cha
 from __future__ import annotations
 
 import _thread
-import fcntl
 import os
 import time
 
@@ -31,6 +30,9 @@ class WriterQueue:
     """One thread's place in the queue of a database file."""
 
     def __init__(self, path: str) -> None:
+        """Raise `ImportError` on a system without these locks."""
+        import fcntl  # noqa: F401
+
         self._path = path
         self._files: tuple[int, int] | None = None
         self._abandoned: _Waiter | None = None
@@ -46,17 +48,17 @@ class WriterQueue:
         missing = [behind, turn]
         try:
             while missing:
-                fcntl.flock(missing[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(missing[0], blocking=False)
                 del missing[0]
         except BlockingIOError:
             try:
                 waiting = _Waiter(self._files, missing)
             except RuntimeError:  # no more threads: rely on the busy timeout
-                fcntl.flock(behind, fcntl.LOCK_UN)
+                _unlock(behind)
                 return False
             if not self._wait(waiting, time.monotonic() + seconds):
                 return False
-        fcntl.flock(behind, fcntl.LOCK_UN)
+        _unlock(behind)
         return True
 
     def _wait(self, waiting: _Waiter, deadline: float) -> bool:
@@ -88,7 +90,7 @@ class WriterQueue:
     def release(self) -> None:
         """End the turn."""
         if self._files is not None and self._abandoned is None:
-            fcntl.flock(self._files[1], fcntl.LOCK_UN)
+            _unlock(self._files[1])
 
     def close(self) -> None:
         """Leave the queue and close its files."""
@@ -130,16 +132,28 @@ class _Waiter:
 
     def _wait(self) -> None:
         for file in self._missing:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            _lock(file)
         with self._mutex:
             self._acquired.release()
             if not self._is_abandoned:
                 return
             for file in reversed(self._files):
-                fcntl.flock(file, fcntl.LOCK_UN)
+                _unlock(file)
             self.is_over = True
             if self._is_closed:
                 _close(self._files)
+
+
+def _lock(file: int, *, blocking: bool = True) -> None:
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _unlock(file: int) -> None:
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _open(path: str) -> int:

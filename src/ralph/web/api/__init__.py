@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from ralph.web.api import episodes, memories, memory, projects, rules, runs, staging, stats, tasks, transfer
+from ralph.web.api import (
+    attention,
+    episodes,
+    find,
+    memories,
+    memory,
+    projects,
+    rules,
+    runs,
+    staging,
+    stats,
+    steering,
+    tasks,
+    transfer,
+)
 
 ENDPOINTS = (
     *memories.calls.all,
@@ -13,9 +27,12 @@ ENDPOINTS = (
     *projects.calls.all,
     *tasks.calls.all,
     *tasks.features.all,
+    *steering.calls.all,
     *runs.runs.all,
     *runs.journal.all,
     *runs.failures.all,
     *episodes.calls.all,
     *stats.calls.all,
+    *attention.calls.all,
+    *find.calls.all,
 )

@@ -10,9 +10,10 @@ from ralph.core.records import Episode, EpisodeKind, RecalledEpisode
 from ralph.memory.recall.past_work import attribution
 from ralph.project import Project
 from ralph.store.episodes import EpisodeCount, EpisodeFilter
+from ralph.store.timeline import TimelineEntry, TimelineFilter
 from ralph.web.api.filters import MAX_FILTER_VALUES, Date, ProjectQuery, moment, selected_project
 from ralph.web.endpoints import EndpointGroup, Listing, QueryParams
-from ralph.web.paging import Limit, Name
+from ralph.web.paging import Limit, Moment, Name, Number, PagedQuery, encode_cursor, page_of
 from ralph.web.schemas import EpisodeReason, ScoreComponent, episode_reason, score_shares
 
 calls = EndpointGroup("episodes")
@@ -32,6 +33,18 @@ class EpisodesQuery(QueryParams):
     after: Annotated[Date, Meta(description="Only passages of this time (UTC) or later.")] = ""
     before: Annotated[Date, Meta(description="Only passages before this time (UTC).")] = ""
     limit: Limit = 20
+
+
+class TimelineQuery(PagedQuery):
+    """Filters of the timeline."""
+
+    q: Annotated[Name, Meta(description="Text that any passage contains, ignoring case.")] = ""
+    kind: Annotated[list[EpisodeKind], Meta(max_length=MAX_FILTER_VALUES, description="Only of these kinds.")] = field(
+        default_factory=list
+    )
+    agent: Annotated[Name, Meta(description="Only of this agent; of commits, the author.")] = ""
+    after: Annotated[Date, Meta(description="Only what ended at this time (UTC) or later.")] = ""
+    before: Annotated[Date, Meta(description="Only what ended before this time (UTC).")] = ""
 
 
 class EpisodeHit(Struct):
@@ -71,6 +84,20 @@ def search_episodes(project: Project, name: str, query: EpisodesQuery) -> Listin
 def count_episodes(project: Project, name: str) -> Listing[EpisodeCount]:
     """Count passages, their sources and their size by kind."""
     return Listing(selected_project(project, name).episodes.counts())
+
+
+@calls.get("/api/projects/{project}/timeline")
+def list_timeline(project: Project, name: str, query: TimelineQuery) -> Listing[TimelineEntry]:
+    """List sessions, attempts and commits, last ended first, each by its first and its last passage."""
+    filter = TimelineFilter(
+        kinds=tuple(kind.value for kind in query.kind),
+        agent=query.agent,
+        matching=query.q.strip(),
+        after=moment("after", query.after),
+        before=moment("before", query.before),
+    )
+    found = selected_project(project, name).episodes.timeline(filter, page_of(query, tuple[Moment, Number]))
+    return Listing(list(found), encode_cursor(found.next))
 
 
 @calls.get("/api/episodes/{id}")

@@ -70,8 +70,14 @@ class Facet(Struct):
     count: int
 
 
+class FacetsQuery(MemoryFilters):
+    """Search words and filters of the memories to count."""
+
+    q: Annotated[str, Meta(description="Search words. Default: all memories.")] = ""
+
+
 class MemoryFacets(Struct):
-    """Numbers of active memories by field, most frequent first; by state, of all memories."""
+    """Numbers of memories by field, most frequent first; each counts what the filters on other fields leave."""
 
     type: list[Facet]
     state: list[Facet]
@@ -80,6 +86,10 @@ class MemoryFacets(Struct):
     """Most frequent tags."""
     stale: int
     """Number of memories whose files have changed."""
+    total: int
+    """Number of memories that match the search words and all filters."""
+    is_partial: bool
+    """Whether more memories match the search words than were counted: the best 500."""
 
 
 @calls.get("/api/projects/{project}/memories")
@@ -127,15 +137,18 @@ def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Lis
 
 
 @calls.get("/api/projects/{project}/memories/facets")
-def count_memories(project: Project, name: str) -> MemoryFacets:
-    """Count memories by type, state, source and tag."""
-    facets = selected_project(project, name).memory.facets()
+def count_memories(project: Project, name: str, query: FacetsQuery) -> MemoryFacets:
+    """Count memories by type, state, source and tag, of those that match search words and filters."""
+    target = selected_project(project, name)
+    facets = target.memory.facets(query.q, memory_filter_from(target, query))
     return MemoryFacets(
         type=_facets(facets.type),
         state=_facets(facets.state),
         source=_facets(facets.source),
         tag=_facets(facets.tag),
         stale=facets.stale,
+        total=facets.total,
+        is_partial=facets.is_partial,
     )
 
 
@@ -297,6 +310,8 @@ class RemovedMemories(Struct):
     """Number of memories before the removal."""
     change_id: str
     """ID of the change for undo; empty if nothing was removed."""
+    left: list[RemovedMemory]
+    """Memories that a consolidation looked at and left, each with the reason."""
 
 
 @calls.post("/api/projects/{project}/memories/cleanup")
@@ -329,4 +344,5 @@ def _removed(removal: Removal) -> RemovedMemories:
         removed=[RemovedMemory(id=one.id, type=one.kind, title=one.title, why=why) for one, why in removal.removed],
         present=removal.present,
         change_id=removal.change_id,
+        left=[RemovedMemory(id=one.id, type=one.kind, title=one.title, why=why) for one, why in removal.left],
     )

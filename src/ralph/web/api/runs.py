@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from ralph.core.errors import NotFoundError
 from ralph.core.records import AgentSession, Attempt, AttemptOutcome, FailureReport
 from ralph.loop import run_log
+from ralph.loop.git.diffs import AttemptDiff
 from ralph.loop.journal import FailureGroup, JournalEntry
 from ralph.loop.progress import ProgressEvent
+from ralph.loop.report import RunReport
+from ralph.loop.report_formats import RENDERERS
+from ralph.loop.report_text import report_document
 from ralph.loop.runs import RunView
 from ralph.loop.stats import RunStats
 from ralph.project import Project
-from ralph.web.endpoints import EndpointGroup, Listing, QueryParams
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RawResponse, encode_json
 from ralph.web.paging import Limit, Moment, Name, Number, PagedQuery, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
 
@@ -45,6 +49,14 @@ class LiveOutput(msgspec.Struct):
     """Whether the run has ended or its worker is gone, so that no more output follows."""
 
 
+class ReportQuery(QueryParams):
+    """Format of a report."""
+
+    format: Annotated[
+        Literal["json", "text", "markdown", "html"], msgspec.Meta(description="`html` is one file to save.")
+    ] = "json"
+
+
 class AttemptsQuery(PagedQuery):
     """Filters for attempts."""
 
@@ -69,6 +81,20 @@ def show_run(project: Project, id: str) -> RunView:
     return project.runs.get(id)
 
 
+@runs.get("/api/runs/{id}/report", response_type=RunReport, text_types=("text/plain", "text/html"))
+def report_run(project: Project, id: str, query: ReportQuery) -> RawResponse:
+    """Return the report of a run: what was done, what failed and why, what waits for a person, what it cost.
+
+    Besides JSON it is available as plain text, as Markdown, and as one HTML file to save.
+    """
+    report = project.runs.report(id)
+    if query.format == "json":
+        return RawResponse(text=encode_json(report))
+    text = RENDERERS[query.format](report_document(report, project.store.project_name))
+    file_name = f"{report.run.id}.html" if query.format == "html" else ""
+    return RawResponse(text=text.encode("utf-8", "replace"), is_text=True, file_name=file_name)
+
+
 @runs.get("/api/runs/{id}/live")
 def watch_run(project: Project, id: str, query: LiveOutputQuery) -> LiveOutput:
     """Return the live output of a run on this machine, including its agent's.
@@ -89,6 +115,15 @@ def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
 def show_attempt(project: Project, run: str, iteration: str) -> Attempt:
     """Return one attempt by run and iteration."""
     return project.journal.get(f"{run}/{iteration}")
+
+
+@runs.get("/api/runs/{run}/attempts/{iteration}/diff")
+def show_attempt_diff(project: Project, run: str, iteration: str) -> AttemptDiff:
+    """Return what an attempt changed as a unified diff, redacted and bounded.
+
+    `problem` says why there is none.
+    """
+    return project.journal.diff(f"{run}/{iteration}")
 
 
 # --- journal --------------------------------------------------------------------------

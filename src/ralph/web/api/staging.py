@@ -52,6 +52,87 @@ def list_staging(project: Project, query: LearningsQuery) -> Listing[StagedLearn
     return Listing(items, encode_cursor(found.next))
 
 
+# --- proposals of reflections ----------------------------------------------------------
+
+MAX_PROPOSAL_NUMBERS = 50
+"""Maximum number of proposals in a request."""
+
+
+class PublicProposal(Struct):
+    """Merge, correction or removal that a reflection proposed."""
+
+    number: int
+    """Number by which it is applied or discarded; those after it move up when it is."""
+    action: str
+    """merge, correct or remove."""
+    ids: list[str]
+    """Memories it is about; of a merge, the one that stays comes first."""
+    content: str
+    """New content; empty if it stays as it is."""
+    reason: str
+    evidence: str
+    """Quotes that it rests on."""
+
+
+class ProposalNumbers(RequestBody):
+    """Proposals to decide on."""
+
+    numbers: Annotated[
+        list[Annotated[int, Meta(ge=1, le=MAX_PROPOSAL_NUMBERS)]],
+        Meta(max_length=MAX_PROPOSAL_NUMBERS, description="Default: all proposals."),
+    ] = field(default_factory=list)
+
+
+class AppliedProposalsResult(Struct):
+    """What became of proposals that were applied."""
+
+    applied: int
+    skipped: int
+    """Number of those about memories that have changed since, or that are a person's."""
+    change_id: str
+    """ID of the change for undo; empty if nothing was changed."""
+
+
+class DiscardedProposals(Struct):
+    """Number of discarded proposals."""
+
+    discarded: int
+
+
+def public_proposals(project: Project) -> list[PublicProposal]:
+    """Return the proposals that wait, numbered from 1."""
+    return [
+        PublicProposal(
+            number=number,
+            action=one.action,
+            ids=list(one.ids),
+            content=one.content,
+            reason=one.reason,
+            evidence=one.evidence,
+        )
+        for number, one in enumerate(project.learnings.proposals(), start=1)
+    ]
+
+
+@calls.get("/api/staging/proposals")
+def list_proposals(project: Project) -> Listing[PublicProposal]:
+    """List what reflections proposed to merge, correct or remove, oldest first; additions are staged learnings."""
+    return Listing(public_proposals(project), None)
+
+
+@calls.post("/api/staging/proposals/apply")
+def apply_proposals(project: Project, body: ProposalNumbers) -> AppliedProposalsResult:
+    """Apply proposals as one change; undoing that change reverts all of it."""
+    result = project.learnings.apply_proposals(body.numbers)
+    return AppliedProposalsResult(applied=len(result.applied), skipped=len(result.skipped), change_id=result.change_id)
+
+
+@calls.post("/api/staging/proposals/discard")
+def discard_proposals(project: Project, body: ProposalNumbers) -> DiscardedProposals:
+    """Discard proposals."""
+    return DiscardedProposals(discarded=project.learnings.discard_proposals(body.numbers))
+
+
 # --- decisions on one -----------------------------------------------------------------
 
 

@@ -89,6 +89,12 @@ class ChangeApproval(RequestBody):
     digest: Annotated[str, msgspec.Meta(min_length=1, description="Digest of the held change that was shown.")]
 
 
+class TaskAnswer(RequestBody):
+    """Answer to the question of a task."""
+
+    answer: Annotated[str, msgspec.Meta(min_length=1, description="Shown to the next session word for word.")]
+
+
 class LogLine(RequestBody):
     """Line for the log of a task."""
 
@@ -151,7 +157,7 @@ def change_task(project: Project, id: str, body: TaskUpdate) -> Task:
 
 @calls.delete("/api/tasks/{id}")
 def delete_task(project: Project, id: str) -> DeletionResult:
-    """Delete a task with its parts and attempts; what was learned stays."""
+    """Delete a task with its parts and attempts; what was learned stays, and its notes stay as past work."""
     return DeletionResult(project.tasks.delete(id))
 
 
@@ -183,6 +189,12 @@ def reset_task(project: Project, id: str) -> Task:
 def approve_change(project: Project, id: str, body: ChangeApproval) -> Task:
     """Accept the change to protected files that a task waits with; the next run verifies the work again."""
     return project.tasks.approve(id, body.digest)
+
+
+@calls.post("/api/tasks/{id}/answer")
+def answer_question(project: Project, id: str, body: TaskAnswer) -> Task:
+    """Answer the question of a blocked task, or the reason why it is blocked; the task becomes ready."""
+    return project.questions.answer(id, body.answer)
 
 
 @calls.put("/api/tasks/{id}/needs")
@@ -244,6 +256,20 @@ def add_feature(project: Project, body: FeatureInput) -> Feature:
 def show_feature(project: Project, id: str) -> FeatureView:
     """Return a feature with its tasks, by ID or name."""
     return project.features.show(id)
+
+
+class FeatureUpdate(RequestBody):
+    """Fields to change in a feature; omitted fields stay unchanged."""
+
+    name: TaskTitle | None = None
+    spec: str | None = None
+    plan: str | None = None
+
+
+@features.put("/api/features/{id}")
+def update_feature(project: Project, id: str, body: FeatureUpdate) -> Feature:
+    """Change a feature, by ID or name."""
+    return project.features.update(id, name=body.name, spec=body.spec, plan=body.plan)
 
 
 @features.delete("/api/features/{id}")

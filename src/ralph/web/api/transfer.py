@@ -85,7 +85,7 @@ class ImportProblem(Struct):
     why: str
 
 
-class ImportSummary(Struct, kw_only=True):
+class MemoryImportSummary(Struct, kw_only=True):
     """Result of an import."""
 
     name: str
@@ -123,7 +123,7 @@ class ExportQuery(MemoryFilters):
     ] = "json"
 
 
-@calls.get("/api/projects/{project}/memories/export", response_type=MemoryExport, may_be_text=True)
+@calls.get("/api/projects/{project}/memories/export", response_type=MemoryExport, text_types=("text/plain",))
 def export_memories(project: Project, name: str, query: ExportQuery) -> RawResponse:
     """Export all matching memories, oldest first.
 
@@ -154,13 +154,13 @@ def export_knowledge(project: Project, name: str, query: MemoryFilters) -> Listi
 
 
 @calls.post("/api/projects/{project}/memories/import")
-def import_memories(project: Project, name: str, body: MemoryImportRequest) -> ImportSummary:
+def import_memories(project: Project, name: str, body: MemoryImportRequest) -> MemoryImportSummary:
     """Import memories from a file of any supported format; importing it again changes nothing."""
     form = None if body.format == UNKNOWN_FORMAT else body.format
     result = selected_project(project, name).transfer.import_text(
         body.text, body.name, stage=body.stage, force=body.force, format=form
     )
-    summary = convert(result, ImportSummary, from_attributes=True)
+    summary = convert(result, MemoryImportSummary, from_attributes=True)
     if result.problems and not any(getattr(summary, name) for name in _COUNTS):
         problem = result.problems[0]
         hint = " Set `force` to import it anyway." if problem.needs_force else ""

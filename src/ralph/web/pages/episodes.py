@@ -57,7 +57,7 @@ class TranscriptPassage:
 
 
 @record
-class Transcript:
+class TranscriptView:
     """Passages to show of a transcript."""
 
     passages: tuple[TranscriptPassage, ...]
@@ -121,19 +121,6 @@ def show_episode(project: Project, id: str) -> PageView:
     )
 
 
-def show_attempt(project: Project, run: str, iteration: str) -> PageView:
-    """Show an attempt with its transcript."""
-    attempt = project.journal.get(f"{run}/{iteration}")
-    return PageView(
-        template="attempt.html",
-        values={
-            "attempt": attempt,
-            "titles": project.store.tasks.titles([attempt.task_id]),
-            "transcript": transcript_of(project, EpisodeKind.ATTEMPT, f"{attempt.run_id}/{attempt.iteration}"),
-        },
-    )
-
-
 def show_session(project: Project, id: str) -> PageView:
     """Show a session outside the loop with its transcript. One that was imported may have nothing else."""
     session: AgentSession | None = None
@@ -149,14 +136,14 @@ def show_session(project: Project, id: str) -> PageView:
     return PageView(template="session.html", values={**values, "transcript": transcript})
 
 
-def transcript_of(project: Project, kind: EpisodeKind, source: str) -> Transcript | None:
+def transcript_of(project: Project, kind: EpisodeKind, source: str) -> TranscriptView | None:
     """Return the transcript of an attempt or session; None if nothing of it is kept."""
     try:
         passages = project.episodes.transcript(kind, source)
     except TranscriptNotFoundError:
         return None
     shown = passages[-MAX_PASSAGES:]
-    return Transcript(passages=_passages(shown), left_out=len(passages) - len(shown))
+    return TranscriptView(passages=_passages(shown), left_out=len(passages) - len(shown))
 
 
 def transcript_path(episode: Episode) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ralph.core.paging import Page
+from ralph.core.text import SIGIL_NAMES
 from ralph.loop import run_log
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.pages.page import PageView, run_command
+from ralph.web.pages.runs import active_runs
 
 LATEST_RUNS = 20
 """Number of latest runs searched for running ones."""
@@ -28,15 +30,12 @@ def show_live(project: Project, query: LivePageQuery) -> PageView:
         return PageView(template="live.html", values={"run": None, "others": [], "run_command": run_command(project)})
     view = project.runs.get(run.id)
     attempts = project.journal.attempts(Page(limit=MAX_LIVE_ATTEMPTS), run=run.id)
-    running = project.store.attempts.running()
-    unfinished = [one for one in project.store.runs.latest(LATEST_RUNS) if one.ended_at is None and one.id != run.id]
-    others = [
-        one for one in unfinished if run_log.is_run_active(one, [each for each in running if each.run_id == one.id])
-    ]
+    unfinished = [one.id for one in project.store.runs.latest(LATEST_RUNS) if one.ended_at is None and one.id != run.id]
     return PageView(
         template="live.html",
         values={
             "run": run,
+            "sigils": SIGIL_NAMES,
             "stats": view.stats,
             "running": view.running,
             "is_at_work": run_log.is_run_active(run, view.running),
@@ -44,7 +43,7 @@ def show_live(project: Project, query: LivePageQuery) -> PageView:
             "attempts": attempts,
             "has_more": attempts.next is not None,
             "titles": project.store.tasks.titles([one.task_id for one in attempts]),
-            "others": project.stats.of(others),
+            "others": project.stats.of(active_runs(project, unfinished)),
             "run_command": run_command(project),
         },
     )

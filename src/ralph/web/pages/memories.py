@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -12,24 +13,28 @@ from ralph.core.text import one_line
 from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.memory.recall.embeddings import is_installed
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
+from ralph.memory.recall.matching import matched_pattern, matched_words, matching_excerpt
 from ralph.project import Project
 from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project
 from ralph.web.api.memories import CursorPart
 from ralph.web.endpoints import QueryParams
-from ralph.web.pages.page import PageView
+from ralph.web.pages.page import PageView, page_url
 from ralph.web.paging import Name, decode_cursor, encode_cursor
-from ralph.web.rendering import state_words
+from ralph.web.rendering import figure, state_words
 from ralph.web.schemas import PublicMemory, public_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ralph.core.records import MemoryEvent
+    from ralph.core.records import Memory, MemoryEvent, RecalledMemory
 
 MEMORIES_PER_PAGE = 50
 """Number of memories on a page."""
 MAX_TASK_CHOICES = 300
 """Maximum number of tasks offered in a menu."""
+EXCERPT_LENGTH = 400
+"""Maximum length of what a list shows of the content, in characters."""
+_LONG_FRACTION = re.compile(r"\b\d+\.\d{3,}")
 
 
 class MemoriesPageQuery(MemoryFilters):
@@ -53,6 +58,10 @@ class MemoryRow:
     """Memory in a list."""
 
     memory: PublicMemory
+    excerpt: str
+    """Beginning of the content, or the part of it that matches."""
+    matched: re.Pattern[str] | None = None
+    """Pattern of the words that match."""
     score: float | None = None
     because: tuple[tuple[str, float], ...] = ()
 
@@ -85,12 +94,13 @@ def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
     next_cursor = None
     if query.q.strip():
         hits = here.memory.search(query.q, filters, MEMORIES_PER_PAGE)
-        rows = [MemoryRow(memory=public_memory(one.memory), score=one.score, because=one.because) for one in hits]
+        rows = [_hit(one, query.q) for one in hits]
     else:
         after = decode_cursor(query.cursor, tuple[CursorPart, CursorPart])
         found = here.memory.list(filters, Page(limit=MEMORIES_PER_PAGE, after=after))
-        rows, next_cursor = [MemoryRow(memory=public_memory(one)) for one in found], encode_cursor(found.next)
-    facets = here.memory.facets()
+        rows, next_cursor = [_listed(one) for one in found], encode_cursor(found.next)
+    facets = here.memory.facets(query.q, filters)
+    known = here.memory.facets()
     return PageView(
         template="memories.html",
         values={
@@ -100,14 +110,15 @@ def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
             "next_link": _link(query, next_cursor) if next_cursor else "",
             "is_narrowed": _is_narrowed(query),
             "facets": {
-                "type": _options(facets.type, query.type),
-                "state": _options(facets.state, query.state or [MemoryState.ACTIVE]),
-                "source": _options(facets.source, query.source),
-                "tag": _options(facets.tag, query.tag),
+                "type": _options(facets.type, (*known.type, *query.type), query.type),
+                "state": _options(facets.state, (*known.state, *query.state), query.state or [MemoryState.ACTIVE]),
+                "source": _options(facets.source, (*known.source, *query.source), query.source),
+                "tag": _options(facets.tag, query.tag, query.tag),
             },
-            "stale_count": facets.stale,
+            "counts": facets,
+            "unfiltered_link": page_url("/memories", q=query.q, project=query.project),
             "is_stale": query.stale,
-            "kinds": _kinds(facets.type),
+            "kinds": _kinds(known.type),
             "meanings": SCORE_DESCRIPTIONS,
             "has_meaning": is_installed() and here.config.memories.meaning,
             "projects": project.store.projects.all(),
@@ -117,11 +128,28 @@ def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
     )
 
 
-def _options(counts: dict[str, int], selected: Sequence[str]) -> list[FacetOption]:
-    """Return the values of a facet, including selected ones that no memory has."""
-    known = {**counts, **{one: 0 for one in selected if one not in counts}}
+def _hit(hit: RecalledMemory, query: str) -> MemoryRow:
+    memory = hit.memory
+    is_literal = hit.because[:1] == (("text", 0.0),)
+    words = matched_words([memory.title, memory.content], query, literally=is_literal)
+    return MemoryRow(
+        memory=public_memory(memory),
+        excerpt=matching_excerpt(memory.content, words, EXCERPT_LENGTH),
+        matched=matched_pattern(words),
+        score=hit.score,
+        because=hit.because,
+    )
+
+
+def _listed(memory: Memory) -> MemoryRow:
+    return MemoryRow(memory=public_memory(memory), excerpt=one_line(memory.content, EXCERPT_LENGTH))
+
+
+def _options(counts: dict[str, int], known: Iterable[str], selected: Sequence[str]) -> list[FacetOption]:
+    """Return the values of a facet, most frequent first, then known ones that nothing found has."""
+    values = {**counts, **{one: 0 for one in known if one not in counts}}
     return [
-        FacetOption(value=value, count=count, is_selected=value in selected) for value, count in known.items() if value
+        FacetOption(value=value, count=count, is_selected=value in selected) for value, count in values.items() if value
     ]
 
 
@@ -201,6 +229,8 @@ def _format_value(name: str, value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.2f}"
+    if name == "content":  # the figures of a learning, as JSON
+        return _LONG_FRACTION.sub(lambda found: figure(float(found[0])), value)
     if isinstance(value, list | tuple):
         return one_line(", ".join(map(str, value)), 1_000)
     return str(value)

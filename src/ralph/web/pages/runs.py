@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ralph.core.paging import Page
 from ralph.core.records import now
+from ralph.loop.report_text import report_document
+from ralph.loop.run_log import is_run_active
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Name, decode_cursor, encode_cursor
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.core.records import Run
+    from ralph.loop.stats import RunStats
+
 RUNS_PER_PAGE = 50
 """Number of runs on a page."""
+REPORTED_RUNS = 30
+"""Number of latest runs that the report page offers."""
 MAX_RUN_ATTEMPTS = 500
 """Maximum number of attempts shown with a run."""
 MAX_LEARNED = 1_000
 """Maximum number of learned memories shown with a run."""
+
+
+class ReportPageQuery(QueryParams):
+    """Run to report on."""
+
+    run: Name = ""
 
 
 class RunsPageQuery(QueryParams):
@@ -31,12 +49,19 @@ def show_runs(project: Project, query: RunsPageQuery) -> PageView:
         template="runs.html",
         values={
             "runs": runs,
-            "running": {one.run_id for one in project.store.attempts.running()},
+            "running": {one.id for one in active_runs(project, [one.id for one in runs if one.ended_at is None])},
             "is_first": not query.cursor,
             "next": page_url("/runs", cursor=encode_cursor(runs.next)) if runs.next else "",
             "run_command": run_command(project),
         },
     )
+
+
+def active_runs(project: Project, ids: Iterable[str]) -> list[Run]:
+    """Return those of some runs that somebody works on."""
+    running = project.store.attempts.running()
+    found = (project.store.runs.get(id) for id in ids)
+    return [run for run in found if is_run_active(run, [one for one in running if one.run_id == run.id])]
 
 
 def show_run(project: Project, id: str) -> PageView:
@@ -48,7 +73,7 @@ def show_run(project: Project, id: str) -> PageView:
         values={
             "run": view.run,
             "stats": view.stats,
-            "running": view.running,
+            "is_active": bool(active_runs(project, [id])),
             "attempts": attempts,
             "has_more": attempts.next is not None,
             "titles": project.store.tasks.titles([one.task_id for one in attempts]),
@@ -57,3 +82,22 @@ def show_run(project: Project, id: str) -> PageView:
             "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
         },
     )
+
+
+def show_run_report(project: Project, id: str) -> PageView:
+    """Show the report of a run: what was done, what failed and why, and what waits for a person."""
+    return _report_view(project, id, [])
+
+
+def show_latest_report(project: Project, query: ReportPageQuery) -> PageView:
+    """Show the report of the latest run, or of another one: what was done, failed, learned, and waits for a person."""
+    runs = project.runs.list(Page(limit=REPORTED_RUNS))
+    if not runs:
+        return PageView(template="run_report.html", values={"report": None, "run_command": run_command(project)})
+    return _report_view(project, query.run or runs[0].id, runs)
+
+
+def _report_view(project: Project, id: str, runs: Sequence[RunStats]) -> PageView:
+    report = project.runs.report(id)
+    document = report_document(report, project.store.project_name)
+    return PageView(template="run_report.html", values={"report": report, "document": document, "runs": runs})

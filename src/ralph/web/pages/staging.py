@@ -6,6 +6,7 @@ from ralph.core.paging import Page
 from ralph.core.records import Memory, MemoryState, record
 from ralph.memory.lifecycle.staging import pending_reason, rejection_reason, staging_status
 from ralph.project import Project
+from ralph.web.api.staging import public_proposals
 from ralph.web.endpoints import QueryParams
 from ralph.web.pages.page import PageView
 from ralph.web.problems import InvalidValueError
@@ -53,6 +54,7 @@ def show_staging(project: Project, query: StagingPageQuery) -> PageView:
             "validated": counts["validated"],
             "pending": counts["pending"],
             "conflicts": project.memory.rules.conflicts() if is_waiting else [],
+            "proposals": public_proposals(project) if is_waiting else [],
             "tasks": project.store.tasks.get_many(one.origin_task for one in found),
         },
     )

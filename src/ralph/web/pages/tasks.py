@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import Attempt, FailureReport, Task, TaskStatus, record, replace
+from ralph.core.records import Attempt, FailureReport, Task, TaskStatus, record, replace, status_word
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
@@ -196,9 +196,7 @@ def _group_key(entry: AttemptRow) -> object:
 
 def display_status(task: Task, ready: Collection[str]) -> str:
     """Return the display status of a task; a pending one is ready or waiting."""
-    if task.status is TaskStatus.PENDING:
-        return "ready" if task.id in ready else "waiting"
-    return "running" if task.status is TaskStatus.IN_PROGRESS else task.status.value
+    return status_word(task.status, is_ready=task.id in ready)
 
 
 def _matches(task: Task, status: str, ready: Collection[str]) -> bool:

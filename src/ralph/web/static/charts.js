@@ -69,9 +69,15 @@ function tooltip(shown) {
   };
 }
 
+function pointName(shown, x, at) {
+  return shown.labels?.[at] ?? (shown.time === false ? String(x) : new Date(x * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: shown.days ? undefined : "short" }));
+}
+
+const valueText = (shown, value) => (value === null || value === undefined ? "–" : (shown.format ?? String)(value));
+
 function title(shown, x, at) {
   const head = document.createElement("b");
-  head.textContent = shown.labels?.[at] ?? (shown.time === false ? String(x) : new Date(x * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: shown.days ? undefined : "short" }));
+  head.textContent = pointName(shown, x, at);
   return head;
 }
 
@@ -85,8 +91,29 @@ function line(shown, one, value) {
   const row = document.createElement("div");
   const mark = document.createElement("i");
   mark.style.background = token(one.tone ?? "accent");
-  row.append(mark, `${one.label}: ${value === null || value === undefined ? "–" : (shown.format ?? String)(value)}`);
+  row.append(mark, `${one.label}: ${valueText(shown, value)}`);
   return row;
+}
+
+// Values of a chart as a table, for screen readers.
+function table(shown, caption) {
+  const whole = document.createElement("table");
+  whole.createCaption().textContent = caption;
+  const fill = (row, tag, texts, scope) => {
+    for (const text of texts) {
+      const cell = row.appendChild(document.createElement(tag));
+      cell.textContent = text;
+      if (scope) cell.scope = scope;
+    }
+  };
+  fill(whole.createTHead().insertRow(), "th", [shown.labels ? "Run" : "Time", ...shown.series.map((one) => one.label), ...(shown.names ? ["Event"] : [])], "col");
+  const body = whole.createTBody();
+  shown.x.forEach((x, at) => {
+    const row = body.insertRow();
+    fill(row, "th", [pointName(shown, x, at)], "row");
+    fill(row, "td", [...shown.series.map((one) => valueText(shown, one.values[at])), ...(shown.names ? [shown.names[at] ?? ""] : [])]);
+  });
+  return whole;
 }
 
 function axes(shown) {
@@ -127,8 +154,13 @@ export async function chart(holder, shown) {
   const uPlot = await load();
   let plot = null;
   let now = shown;
+  const values = document.createElement("div");
+  values.className = "visually-hidden";
+  values.dataset.values = "";
+  holder.after(values);
   const draw = () => {
     plot?.destroy();
+    values.replaceChildren(table(now, holder.getAttribute("aria-label")));
     const hasBars = now.series.some((one) => one.kind === "bars");
     const width = holder.clientWidth || 300;
     const ends = now.x.length > 1 ? (now.x.at(-1) - now.x[0]) / (now.x.length - 1) / 2 : now.time === false ? 0.5 : 43_200;

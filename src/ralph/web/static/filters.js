@@ -16,7 +16,7 @@ function search() {
   refresh().catch(showError);
 }
 
-for (const choice of form.querySelectorAll("select")) choice.addEventListener("change", () => form.requestSubmit());
+for (const choice of form.querySelectorAll("select, [data-applies]")) choice.addEventListener("change", () => form.requestSubmit());
 field.addEventListener("input", debounce(search, 200));
 form.addEventListener("submit", (event) => {
   event.preventDefault();

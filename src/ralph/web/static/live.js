@@ -17,6 +17,9 @@ const run = live.dataset.run;
 const output = document.getElementById("output");
 const now = document.getElementById("now");
 const clean = (text) => String(text ?? "").replace(CONTROLS, "");
+// What an agent states for Ralph, in tags: shown as "task done: t-12ab34".
+const SIGILS = new RegExp(`<\\s*(/?)\\s*(${output?.dataset.sigils || "(?!)"})(?:\\s[^<>]*)?>`, "gi");
+const readable = (text) => text.replace(SIGILS, (_, isEnd, name) => (isEnd ? "" : `${name.replaceAll("-", " ").toLowerCase()}: `));
 
 // --- output -------------------------------------------------------------------------------
 
@@ -45,11 +48,21 @@ function line(text, tone, worker) {
 function say(text, worker = 0) {
   const pieces = clean(text).split("\n");
   pieces.forEach((piece, at) => {
+    const isWhole = at < pieces.length - 1;
+    if (!open.has(worker) && (piece || isWhole)) open.set(worker, { raw: "", element: line("", "", worker) });
     const unfinished = open.get(worker);
-    if (unfinished) unfinished.append(piece);
-    else if (piece || at < pieces.length - 1) open.set(worker, line(piece, "", worker));
-    if (at < pieces.length - 1) open.delete(worker);
+    if (!unfinished) return;
+    unfinished.raw += piece;
+    unfinished.element.lastChild.data = readable(unfinished.raw);
+    if (!isWhole) return;
+    open.delete(worker);
+    if (unfinished.raw.trim() && !readable(unfinished.raw).trim()) dropLine(unfinished.element); // an end tag alone
   });
+}
+
+function dropLine(element) {
+  fresh = fresh.filter((one) => one !== element);
+  element.remove();
 }
 
 function tell(text, tone, worker) {
@@ -156,6 +169,7 @@ const HANDLERS = {
     tell(`${data.run_id}${data.is_resumed ? " resumed" : ""}: ${data.agent} agent${data.model ? `, ${data.model}` : ""}, ${data.only ? `only ${data.only}` : `${counted(data.ready, "task")} ready`}${data.workers > 1 ? `, ${data.workers} workers` : ""}`, "head");
     if (data.gates_left_out) tell("Gates are skipped: tasks count as done when the agent says so.", "warn");
     else if (!data.gates?.length && !data.is_reviewed) tell("No gates are configured: tasks count as done when the agent says so.", "warn");
+    if (data.commit_note) tell(data.commit_note, "warn");
   },
   attempt_started(data, worker, at) {
     showAttempt(worker, data, at);
@@ -184,7 +198,7 @@ const HANDLERS = {
     one.ended = true;
     one.clock.textContent = seconds(data.seconds);
     one.outcome = data.outcome;
-    const what = data.outcome === "done" && data.handed_to ? `handed over to the ${data.handed_to}` : data.outcome;
+    const what = data.outcome === "done" && data.handed_to ? `handed over to the ${data.handed_to}` : data.outcome === "blocked" ? "unfinished" : data.outcome;
     one.end = `${what}${data.reason && data.outcome !== "done" ? `: ${clean(data.reason)}` : ""}`;
     doing(worker, one.end, data.outcome);
     tell(`${MARKS[data.outcome] ?? ""} ${what}${data.reason ? `: ${data.reason}` : ""} (${seconds(data.seconds)})${data.task_status === "pending" && !data.handed_to ? "; will be retried" : ""}`, TONES[data.outcome], worker);
@@ -193,10 +207,12 @@ const HANDLERS = {
   learned: (data, worker) => tell(`${data.is_new ? "learned" : data.is_updated ? "updated" : "confirmed"}: ${data.title} (${data.kind})`, "good", worker),
   heard: (data, worker) => (data.titles ?? []).forEach((title) => tell(`learned elsewhere: ${title}`, "note", worker)),
   recovered: (data) => tell(`${data.task_id} was abandoned by its worker; it can be claimed again`, "warn"),
+  committed: (data, worker) => tell(`committed ${String(data.commit).slice(0, 12)}: ${counted(data.files?.length ?? 0, "file")}`, "good", worker),
   merged: (data, worker) => data.commit && tell(`merged: ${counted(data.files?.length ?? 0, "file")}`, "good", worker),
   ignored: (data, worker) => tell(`ignored: ${data.problem}`, "warn", worker),
   stale: (data) => tell(`${counted(data.count, "memory").replace("memorys", "memories")} refer to files that have changed`, "warn"),
   waiting_for_limit: (data) => tell(`The usage limit of ${data.agent} is reached: waiting until ${new Date(data.until).toLocaleString()}.`, "warn"),
+  paused: (data, worker) => tell("Paused. To continue: ralph resume", "warn", worker),
   waiting: (data, worker) => cards.size && doing(worker, worker ? "waiting: no task is available" : "waiting for tasks", "pending"),
   interrupted: (data, worker) => tell(`interrupted: ${data.task_id ?? ""}`, "warn", worker),
   note: (data, worker) => tell(data.message, "note", worker),
@@ -262,8 +278,7 @@ function connected(is) {
   const place = document.getElementById("connection");
   if (!place) return;
   const atWork = is && !isOver;
-  place.replaceChildren(el("span", { class: "dot", data: { status: is ? (atWork ? "running" : "pending") : "failed" } }), is ? (atWork ? "connected" : "") : "The server is not responding; retrying");
-  if (is && !atWork) place.replaceChildren();
+  place.replaceChildren(...(atWork ? [el("span", { class: "dot", data: { status: "running" } }), "connected"] : []));
 }
 
 const later = throttle(refresh, 250);

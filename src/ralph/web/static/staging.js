@@ -233,4 +233,14 @@ for (const button of document.querySelectorAll("[data-keep]")) {
   });
 }
 
+for (const button of document.querySelectorAll("[data-apply], [data-discard]")) {
+  onPress(button, async () => {
+    const { apply, discard } = button.dataset;
+    const data = await post(`/api/staging/proposals/${apply ? "apply" : "discard"}`, { numbers: [Number(apply ?? discard)] });
+    if (!apply) toastNext("Discarded.");
+    else toastNext(data.applied ? `Applied. To undo: ralph memory undo ${data.change_id}` : "Not applied: a memory has changed since.");
+    location.reload();
+  });
+}
+
 choose(all.find((one) => one.id === hashName()) ?? all[0] ?? null, { focus: Boolean(location.hash) });

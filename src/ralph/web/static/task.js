@@ -33,6 +33,13 @@ onSubmit(document.getElementById("log-form"), async (data) => {
   await refresh();
 });
 
+onSubmit(document.getElementById("answer-form"), async (data) => {
+  await post(`${path}/answer`, { answer: data.get("answer") });
+  document.getElementById("answer-form").reset();
+  await refresh();
+  toast("Answered: the task is ready", { about: id });
+});
+
 // --- dialogs ----------------------------------------------------------------------------------
 
 const reason = document.getElementById("reason");

@@ -22,6 +22,7 @@ export async function api(method, path, body, options = {}) {
     answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    explainAbsence();
     throw new Problem(0, NOT_RESPONDING);
   }
   const text = await answer.text();
@@ -67,14 +68,7 @@ export function el(name, attributes = {}, ...children) {
   return one;
 }
 
-export function badge(status, text) {
-  return el("span", { class: "badge", data: { status } }, text ?? stateWords(status));
-}
-
 export const words = (text) => String(text).replaceAll("_", " ");
-
-// Display name of a memory state; must match rendering.py.
-export const stateWords = (state) => (state === "pruned" ? "deleted" : words(state));
 
 // Render `code`, **bold** and [[links]]; must match marking.py. `linked` returns the URL of a title.
 export function marked(text, linked = null) {
@@ -86,31 +80,6 @@ export function marked(text, linked = null) {
     const address = linked?.(title);
     return address ? el("a", { href: address }, title) : title;
   });
-}
-
-export function level(value) {
-  return value >= 0.7 ? "high" : value >= 0.4 ? "middle" : "low";
-}
-
-const LEVELS = { high: "high, from 70%", middle: "middle, from 40%", low: "low, below 40%" };
-
-const SVG = "http://www.w3.org/2000/svg";
-
-export function svg(name, attributes = {}, ...children) {
-  const one = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
-  one.append(...children);
-  return one;
-}
-
-// Bar for a number from 0 to 1, followed by the number.
-export function meter(value, label = "Confidence") {
-  const drawn = svg(
-    "svg",
-    { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": `${label} ${percent(value)}`, "data-level": level(value) },
-    svg("rect", { width: (value * 100).toFixed(1), height: 6 }),
-  );
-  return el("span", { class: "meter-line", title: `${label}: ${LEVELS[level(value)]}` }, drawn, el("span", {}, percent(value)));
 }
 
 // --- numbers and times ---------------------------------------------------------------------------
@@ -367,53 +336,109 @@ export function throttle(act, milliseconds = 500) {
 
 const RETRY_MILLISECONDS = 3000;
 
-// Call `act(name, data)` for new events: `memory` and `run`, and `missed` if events may have been lost. Hidden pages
-// close their connection, because browsers allow only a few.
+const followers = [];
+
+// Call `act(name, data)` for new events: `memory` and `run`, and `missed` if events may have been lost.
 export function follow(act) {
-  let source = null;
-  let last = "";
-  let isLate = false;
-  let timer = null;
-  const handleEvent = (event) => {
-    last = event.lastEventId || last;
-    let data = null;
-    try {
-      data = JSON.parse(event.data);
-    } catch {
-      return;
-    }
-    act(event.type, data);
-  };
-  const open = () => {
-    timer = null;
-    if (source || document.hidden) return;
-    const mine = (source = new EventSource(withQuery("/api/events", { since: last })));
-    mine.addEventListener("run", handleEvent);
-    mine.addEventListener("memory", handleEvent);
-    mine.addEventListener("missed", handleEvent);
-    mine.onopen = () => {
-      if (isLate && !last) act("missed", {});
-      isLate = true;
-    };
-    mine.onerror = () => {
-      isLate = true;
-      // EventSource reconnects after a lost connection, but not after an error response.
-      if (mine !== source || mine.readyState !== EventSource.CLOSED) return;
-      source = null;
-      timer ??= setTimeout(open, RETRY_MILLISECONDS);
-    };
-  };
-  const close = () => {
-    clearTimeout(timer);
-    timer = null;
-    source?.close();
-    source = null;
-  };
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
-  addEventListener("pagehide", close);
-  addEventListener("pageshow", open);
-  open();
+  followers.push(act);
 }
+
+const tellAll = (name, data) => followers.forEach((act) => act(name, data));
+
+// --- connection: one event stream per page, and a banner while it is lost ---------------------------------------
+
+const SILENCE_MILLISECONDS = 40_000; // the server says every 15 seconds that it is there
+const PATIENCE_MILLISECONDS = 1500; // for a server that is restarted
+const SIGNED_OUT = "You are signed out. Open the link that ralph serve printed.";
+const NO_UPDATES = "Live updates are interrupted. What you see may be out of date.";
+
+const banner = document.getElementById("away");
+let source = null;
+let lastEvent = document.body.dataset.since ?? "";
+let reopening = null;
+let silence = null;
+let patience = null;
+
+// Hidden pages close their stream, because browsers allow only a few.
+function openStream() {
+  clearTimeout(reopening);
+  reopening = null;
+  if (source || document.hidden) return;
+  const mine = (source = new EventSource(withQuery("/api/events", { since: lastEvent })));
+  for (const name of ["run", "memory", "missed"]) mine.addEventListener(name, handleEvent);
+  mine.addEventListener("alive", heard);
+  mine.onopen = () => {
+    heard();
+    // What happened without an event, such as a run that was killed, is not in the stream.
+    if (!banner.hidden) tellAll("missed", {});
+    clearTimeout(patience);
+    patience = null;
+    banner.hidden = true;
+  };
+  mine.onerror = () => {
+    if (mine !== source) return;
+    patience ??= setTimeout(explainAbsence, PATIENCE_MILLISECONDS);
+    // EventSource reconnects after a lost connection, but not after an error response.
+    if (mine.readyState === EventSource.CLOSED) reopenLater();
+  };
+}
+
+function reopenLater() {
+  closeStream();
+  reopening = setTimeout(openStream, RETRY_MILLISECONDS);
+}
+
+function closeStream() {
+  for (const timer of [reopening, silence, patience]) clearTimeout(timer);
+  reopening = silence = patience = null;
+  source?.close();
+  source = null;
+}
+
+// Without a word for a while the connection is lost, even if nobody has closed it.
+function heard() {
+  clearTimeout(silence);
+  silence = setTimeout(() => {
+    reopenLater();
+    explainAbsence();
+  }, SILENCE_MILLISECONDS);
+}
+
+function handleEvent(event) {
+  heard();
+  lastEvent = event.lastEventId || lastEvent;
+  let data = null;
+  try {
+    data = JSON.parse(event.data);
+  } catch {
+    return;
+  }
+  tellAll(event.type, data);
+}
+
+// Say in the banner why there are no updates.
+async function explainAbsence() {
+  let text = NO_UPDATES;
+  try {
+    const answer = await fetch("/static/icon.svg", { cache: "no-store", signal: AbortSignal.timeout(RETRY_MILLISECONDS) });
+    if (answer.status === 401) text = SIGNED_OUT;
+  } catch {
+    text = `${NOT_RESPONDING} What you see may be out of date.`;
+  }
+  if (document.hidden || source?.readyState === EventSource.OPEN) return;
+  const retry = () => {
+    closeStream();
+    openStream();
+  };
+  if (banner.hidden || banner.firstChild?.textContent !== text)
+    banner.replaceChildren(el("span", {}, text), el("button", { class: "button small", type: "button", onclick: retry }, "Try again"));
+  banner.hidden = false;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? closeStream() : openStream()));
+addEventListener("pagehide", closeStream);
+addEventListener("pageshow", openStream);
+document.addEventListener("DOMContentLoaded", openStream); // not before: scripts of the page have called follow() by then
 
 // Contents of a part of the page without relative times.
 function contents(part) {
@@ -426,19 +451,24 @@ const lastContents = new WeakMap();
 let asked = 0;
 let answered = 0;
 
+// Fetch a page of the dashboard.
+export async function fetchPage(address) {
+  let answer;
+  try {
+    answer = await fetch(address, { headers: { accept: "text/html" } });
+  } catch {
+    throw new Problem(0, NOT_RESPONDING);
+  }
+  if (!answer.ok) throw new Problem(answer.status, `The server responded with status ${answer.status}.`);
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
 // Fetch this page again, replace its [data-live] parts, and reset every form[data-renew] that is not
 // open. Return the new page and the names of changed parts, or null if the response is outdated.
 export async function refresh() {
   const mine = (asked += 1);
   const where = location.href;
-  let answer;
-  try {
-    answer = await fetch(where, { headers: { accept: "text/html" } });
-  } catch {
-    throw new Problem(0, NOT_RESPONDING);
-  }
-  if (!answer.ok) throw new Problem(answer.status, `The server responded with status ${answer.status}.`);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const page = await fetchPage(where);
   if (mine < answered || where !== location.href) return null;
   answered = mine;
   const names = new Set();
@@ -461,8 +491,10 @@ function replaceInside(old, fresh) {
   const opened = [...old.querySelectorAll("details[id]")].map((one) => [one.id, one.open]);
   const href = old.querySelector("[data-row].is-chosen a[href]")?.getAttribute("href");
   const active = old.contains(document.activeElement) ? document.activeElement : null;
+  const typed = [...old.querySelectorAll("textarea[id], input[id]")].filter((one) => one.value !== one.defaultValue).map((one) => [one.id, one.value]);
   old.replaceChildren(...document.importNode(fresh, true).childNodes);
   for (const [id, isOpen] of opened) if (document.getElementById(id)) document.getElementById(id).open = isOpen;
+  for (const [id, value] of typed) if (document.getElementById(id)) document.getElementById(id).value = value;
   if (href) old.querySelector(`[data-row] a[href="${CSS.escape(href)}"]`)?.closest("[data-row]").classList.add("is-chosen");
   const same = active && [...old.querySelectorAll(active.tagName)].find((one) => (active.id ? one.id === active.id : one.textContent === active.textContent));
   same?.focus({ preventScroll: true });
