@@ -133,7 +133,6 @@ class MemoryStore(MemoryWriter):
         """
         from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
-        from ralph.store.stated_again import has_new_origin, revived
         from ralph.store.superseded_rules import supersede_rules
 
         mark = fingerprint(memory)
@@ -147,6 +146,8 @@ class MemoryStore(MemoryWriter):
                 added = self._insert(memory, mark, change)
                 superseded = supersede_rules(self, added.memory, change)
                 return AddResult(memory=added.memory, what="added", event=added.event, superseded=superseded)
+            from ralph.store.stated_again import has_new_origin, revived
+
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
                 return AddResult(memory=known, what="refused")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import Memory, MemoryState, replace
+from ralph.memory.lifecycle.frames import is_certain_change, may_change
 from ralph.memory.lifecycle.supersession import changes_rule, concern_same_files, rule_of_memory
 from ralph.store.memories import ChangeInfo, change_id
 
@@ -46,13 +47,14 @@ def _changed_statements(memories: MemoryStore, memory: Memory) -> list[Memory]:
     """Return the memories that say something else about the same, in nearly the same words."""
     if memory.structured_content or memory.kind in NOT_STATEMENTS or len(memory.content) > MAX_STATEMENT:
         return []
-    from ralph.memory.lifecycle.frames import is_certain_change, may_change
+    if not may_change(memory.content):
+        return []
     from ralph.memory.lifecycle.same_fact import comparable_key
     from ralph.store.paraphrases import similar_memories
 
     return [
         other
-        for other in (similar_memories(memories, memory) if may_change(memory.content) else ())
+        for other in similar_memories(memories, memory)
         if other.id != memory.id
         and other.state is MemoryState.ACTIVE
         and not other.structured_content

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ralph.memory.lifecycle.error_category import normalized_error, without_location
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
@@ -26,4 +24,8 @@ def fix_text(memory: Memory) -> str:
 def fixed_error(memory: Memory) -> str:
     """Return the error that a memory says how to fix, without what differs from time to time; empty if it says none."""
     found = _PROBLEM.match(memory.content)
-    return normalized_error(without_location(found[1]), with_names=True) if found else ""
+    if not found:
+        return ""
+    from ralph.memory.lifecycle.error_category import normalized_error, without_location
+
+    return normalized_error(without_location(found[1]), with_names=True)
