@@ -66,7 +66,7 @@ READS = {
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
     "RunService": "choices events get last_event list memories missed_until report takes_model",
-    "PromptService": "explain explain_all explain_episodes preview ranking",
+    "PromptService": "explain explain_all explain_episodes plan preview ranking",
     "EpisodeService": "available counts get search shown_to timeline transcript",
     "JournalService": "attempts diff failure_counts failure_groups failures failures_of get list search task_diff",
     "Stats": "decisions estimate estimates failures lift memory memory_growth models of runs",

@@ -77,7 +77,7 @@ def test_commands_use_the_project_of_the_main_worktree(
 
     assert status.code == 0
     assert status.out.splitlines()[0].endswith(f": {main}")
-    assert "1 pending" in status.out
+    assert "1 ready" in status.out
     assert run(capsys, main, "status").out.splitlines()[0] == f"Project {main}"
     assert "Use tabs." in memories(main)
     assert untracked(linked) == ""

@@ -241,7 +241,8 @@ def _git_program(directory: str, path_variable: str) -> str:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill git and the programs it started."""
     if not hasattr(os, "killpg"):  # Windows
-        process.kill()
+        if process.poll() is None:
+            process.kill()
         return
     import signal
 
