@@ -61,9 +61,9 @@ def test_any_text_gives_words_an_index_takes_as_one_each(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<!--", "a", "A", "aA", "_", "a_", "a.", "数", "http://", "é", "1"])
 def test_a_long_run_of_anything_takes_bounded_time(piece: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     tokenize(piece * (200_000 // len(piece)))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_word_in_fewer_texts_is_worth_more() -> None:

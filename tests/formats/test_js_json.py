@@ -158,10 +158,10 @@ def test_numbers_that_json_does_not_have_are_left_to_the_readers() -> None:
 
 @pytest.mark.slow
 def test_ten_megabytes_in_one_piece_take_little_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
 
     for text in ("[" * 10**7, "1" * 10**7, '"' + "a" * 10**7):
         with pytest.raises(ValueError):
             loads(text)
 
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5

@@ -197,11 +197,11 @@ def test_what_is_no_note_is_refused_with_the_reason(text: str, why: str) -> None
     ids=["brackets", "depth", "dashes", "number", "markers", "long", "no end", "body", "aliases"],
 )
 def test_a_hostile_file_is_refused_soon(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     refusal(text)
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_file_becomes_a_memory() -> None:

@@ -114,13 +114,13 @@ def test_text_is_cleaned_and_bounded() -> None:
     ],
 )
 def test_what_is_no_loop_state_is_refused_with_a_sentence(text: str, why: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
 
     with pytest.raises(ValueError) as refused:
         read_loop_state(text)
 
     assert str(refused.value) == why
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 ANYTHING = st.recursive(

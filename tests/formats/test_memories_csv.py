@@ -143,7 +143,7 @@ def test_structured_content_that_makes_no_sense_is_one_problem(cell: str, why: s
 
 @pytest.mark.slow
 def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
-    started = time.monotonic()
+    started = time.process_time()
 
     memories, problems = read_memories_csv('type,content\nfix,a\nfix,"' + "x\n" * 5 * 10**6 + '"\nfix,b\n', AT)
 
@@ -152,7 +152,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
         ReadProblem(line=3, why="Skipped this row and all after it: a cell has more than 131,072 characters."),
     )
     assert read_memories_csv("x" * 10**7, AT)[1][0].line == 1
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 # --- writing -------------------------------------------------------------------------

@@ -914,10 +914,10 @@ def test_thousands_of_changes_take_one_pass() -> None:
     text = a_large_file(4000)
     put = [an_entry(f"mem-{n}", kind="fix" if n % 3 else "context") for n in range(0, 6000, 2)]
 
-    started = time.perf_counter()
+    started = time.process_time()
     changed = edit_document(text, put=put, remove=[f"mem-{n}" for n in range(1, 4000, 4)])
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert len(entries(changed)) == 4000 + 1000 - 1000
 
 
@@ -947,8 +947,8 @@ def test_spaces_in_a_heading_take_no_time() -> None:
     ids=["one line", "id", "comment", "comments", "fences", "marks", "conflicts", "quotes"],
 )
 def test_a_hostile_file_takes_no_longer_than_its_size(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     edit_document(text, put=[an_entry(), an_entry("mem-1", "b")])
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

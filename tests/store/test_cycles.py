@@ -94,14 +94,14 @@ def test_a_hundred_thousand_tasks_in_a_row_are_checked_quickly(kind: str) -> Non
     chain = dict(pairwise(ids))
     parents: dict[str, str | None] = {**dict.fromkeys(ids), **(chain if kind == "parents" else {})}
     needs = {one: [other] for one, other in chain.items()} if kind == "needs" else {}
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert find_cycle(parents, needs) is None
     path = find_cycle(parents, {**needs, ids[-1]: [ids[0]]})
 
     assert path is not None
     assert len(path) == len(ids) + 1
-    assert time.perf_counter() - started < 20  # about one second here
+    assert time.process_time() - started < 20  # about one second here
 
 
 # --- against a simulation --------------------------------------------------------------
