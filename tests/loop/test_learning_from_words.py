@@ -91,6 +91,24 @@ def test_one_error_that_is_fixed_in_two_tasks_is_one_memory(trial: Trial) -> Non
     assert memory.title.startswith("it is not under rootDir")
 
 
+def test_notes_that_a_fix_tells_are_no_memory_beside_it(trial: Trial) -> None:
+    trial.project.tasks.add("A")
+    fixed = trial.root / "fixed"
+
+    def fix(prompt: str, session: object) -> str:
+        if "is not under" in prompt:
+            fixed.touch()
+        return f"<journal>Corrected a typo. {RULE} {SAID}</journal>{DONE}"
+
+    gate = "test -e fixed || { echo \"error TS6059: 'money.ts' is not under 'rootDir'.\"; exit 2; }"
+
+    trial.run(ScriptedAgent(fix), execution={"gates": (gate,)})
+
+    memories = {one.kind: one.content for one in trial.memories()}
+    assert memories.pop("fix").endswith(f"**Fix:** {RULE}")
+    assert list(memories.values()) == [SAID]
+
+
 # --- the last message ----------------------------------------------------------------------
 
 
