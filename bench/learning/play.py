@@ -55,7 +55,7 @@ class Remembered(NamedTuple):
     noise: tuple[str, ...]
     """Texts of the memories that nothing in the story makes worth keeping."""
     duplicates: tuple[str, ...]
-    """Texts of the memories whose fact another memory states."""
+    """Texts of the memories whose fact another memory states, or that another memory contains word for word."""
     expected: int
     missed: tuple[str, ...]
     """Facts worth keeping that no memory states."""
@@ -188,8 +188,9 @@ def grade(story: dict[str, Any], played: Played) -> Remembered:
     facts = [_fact(text, story) for text in texts]
     seen: set[str] = set()
     duplicates = []
-    for text, fact in zip(texts, facts, strict=True):
-        if fact and fact in seen:
+    contents = [_plain(one["content"]) for one in memories]
+    for text, fact, content in zip(texts, facts, contents, strict=True):
+        if (fact and fact in seen) or sum(content in other for other in contents) > 1:
             duplicates.append(text)
         seen.add(fact)
     staged = [_text(one) for one in json.loads(played.ralph("learn", "list", "--format", "json"))]

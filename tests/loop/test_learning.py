@@ -128,6 +128,37 @@ def test_what_the_prompt_told_is_not_learned_when_an_agent_says_it_again(project
     assert any("repeated from the prompt" in str(problem) for problem in ignored)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "As noted in memory: Grammar files must use tabs, because the parser rejects spaces.",
+        "Tabs are required in grammar files because the parser rejects spaces.",
+    ],
+)
+@pytest.mark.parametrize("sigil", ["<journal>{}</journal>", "MEMORY:pattern:{}", "{}\n"])
+def test_who_was_told_something_does_not_confirm_it_by_saying_it_in_other_words(
+    project: Project, said: str, sigil: str
+) -> None:
+    text = "Grammar files must use tabs, because the parser rejects spaces."
+    known = remember(project.store, a_memory("Parser tabs", text, kind="constraint", tags=("parser",)))
+    project.tasks.add("Fix the grammar of the parser")
+
+    run(project, ScriptedAgent(f"{sigil.format(said)}\n{DONE}"))
+
+    (memory,) = project.store.memories.all()
+    assert (memory.id, memory.content, memory.support) == (known.id, text, 1)
+
+
+def test_who_was_not_told_confirms_it(project: Project) -> None:
+    text = "Grammar files must use tabs, because the parser rejects spaces."
+    known = remember(project.store, a_memory("Parser tabs", text, kind="constraint"))
+    project.tasks.add("Translate the welcome mail")
+
+    run(project, ScriptedAgent(done("Tabs are required in grammar files because the parser rejects spaces.")))
+
+    assert project.store.memories.get(known.id).support == 2
+
+
 def test_what_is_new_beside_it_is_learned(project: Project) -> None:
     remember(project.store, a_memory("Parser tabs", "The parser wants tabs in every grammar file.", tags=("parser",)))
     project.tasks.add("Fix the parser")

@@ -37,10 +37,11 @@ from ralph.memory.capture.handover import (
     extract_from_answer,
     extract_gate_fix,
 )
+from ralph.memory.capture.sentences import without_introduction
 from ralph.memory.capture.statements import stated
 from ralph.memory.lifecycle.failure_cause import NO_REASON, SAID_NOTHING, failure_cause
 from ralph.memory.lifecycle.fingerprint import EchoDetector
-from ralph.memory.lifecycle.gate_fixes import fix_text
+from ralph.memory.lifecycle.gate_fixes import tells_fix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ def _split_repeated(memories: list[Memory], injected: str) -> tuple[list[Memory]
     if not memories or not injected:
         return memories, []
     echo = EchoDetector(injected)
-    new = [memory for memory in memories if not echo.is_copied(memory.content)]
+    new = [memory for memory in memories if not echo.is_copied(without_introduction(memory.content))]
     repeated = [memory for memory in memories if memory not in new]
     return new, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
 
@@ -396,7 +397,7 @@ def _inferred(
         fixes = _gate_fixes(attempt, verdict, context, at)
         noted = extract_at_completion(attempt.notes, attempt.files, at)
         said = extract_from_answer(strip_sigils(sanitize(reply.text[-MAX_ANSWER_CHARACTERS:])), noted, at)
-        found = [*(one for one in noted if one.content not in map(fix_text, fixes)), *said, *fixes]
+        found = [*(one for one in (*noted, *said) if not any(tells_fix(fix, one) for fix in fixes)), *fixes]
     return [_from_attempt(memory, attempt) for memory in found]
 
 

@@ -294,7 +294,7 @@ class Worker:
             if one.what == "refused":
                 problem = f"not learned again, because a person deleted it: {memory.title}"
                 self._emit(progress_event("ignored", problem=problem))
-            if one.what in ("added", "learned again", "updated", "revived"):
+            if one.what in ("added", "learned again", "refined", "updated", "revived"):
                 self._emit(
                     progress_event(
                         "learned",
@@ -302,7 +302,7 @@ class Worker:
                         kind=memory.kind,
                         title=memory.title,
                         is_new=one.what == "added",
-                        is_updated=one.what == "updated",
+                        is_updated=one.what in ("refined", "updated"),
                     )
                 )
         self._emit(progress.attempt_ended_event(attempt, result, self._context.budget.usage_lines()))

@@ -198,7 +198,7 @@ class AttemptStore:
                 if capture.subtasks and has_claim:
                     tasks.split(task_id, capture.subtasks)
             change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
-            learned = tuple(memories.add(memory, change) for memory in capture.memories)
+            learned = tuple(memories.add(memory, change, told=attempt.shown) for memory in capture.memories)
             if capture.episodes:
                 EpisodeStore(self._scope).add(capture.episodes)
             if has_claim and capture.affects_credit:

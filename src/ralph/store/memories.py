@@ -26,7 +26,7 @@ from ralph.store.memory_writer import MemoryWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ralph.store.database import Row
     from ralph.store.memory_index import MemoryIndex
@@ -125,11 +125,13 @@ class MemoryStore(MemoryWriter):
         *,
         by_person: bool = False,
         fields: Mapping[str, object] | None = None,
+        told: Collection[str] = (),
     ) -> AddResult:
         """Add a memory, or update the existing one that says the same.
 
         An existing memory gains support and gets the given fields. A memory that a person deleted is
-        refused unless a person adds it.
+        refused unless a person adds it. Who was told memories (`told`, by id) and says the same in other words does
+        not support them.
         """
         from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
@@ -140,7 +142,7 @@ class MemoryStore(MemoryWriter):
             known = self._find_same(memory, mark, by_person=by_person)
             if memory.state is MemoryState.QUARANTINED:
                 return self._add_quarantined(memory, mark, known, change)
-            if known is None and not by_person and (result := self._add_paraphrase(memory, change)):
+            if known is None and not by_person and (result := self._add_paraphrase(memory, change, told)):
                 return result
             if known is None:
                 added = self._insert(memory, mark, change)
@@ -173,15 +175,15 @@ class MemoryStore(MemoryWriter):
         added = self._insert(memory, mark, change)
         return AddResult(memory=added.memory, what="added", event=added.event)
 
-    def _add_paraphrase(self, memory: Memory, change: ChangeInfo) -> AddResult | None:
+    def _add_paraphrase(self, memory: Memory, change: ChangeInfo, told: Collection[str]) -> AddResult | None:
         """Reinforce or refine the memory that says the same in other words; return None if there is none."""
-        from ralph.store.paraphrases import find_paraphrase, reinforce_paraphrase
+        from ralph.store.paraphrases import find_paraphrase, is_echo, reinforce_paraphrase
         from ralph.store.stated_again import has_new_origin
 
         found = find_paraphrase(self, memory)
         if found is None:
             return None
-        if not has_new_origin(found.known, memory):
+        if not has_new_origin(found.known, memory) or is_echo(found, memory, told):
             return AddResult(memory=found.known, what="known")
         updated = reinforce_paraphrase(self, found, memory)
         what = "refined" if updated.content != found.known.content else "learned again"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from ralph.core.records import Memory, MemoryState, record, replace
 from ralph.core.tokenize import tokenize
 from ralph.memory.lifecycle.confidence import reinforce
-from ralph.memory.lifecycle.gate_fixes import fix_text, fixed_error
+from ralph.memory.lifecycle.gate_fixes import fixed_error, tells_fix
 from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, comparable_key, is_better_wording, relate
 from ralph.store.memory_queries import MemoryFilter, row_to_memory
 from ralph.store.stated_again import is_confirmed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ralph.store.memories import MemoryStore
 
 MAX_COMPARED = 8
@@ -61,7 +63,12 @@ def _relation(memory: Memory, known: Memory) -> Relation:
     """Return what a new memory is to a known one; a fix of the same error is the same, one in its words says more."""
     if (error := fixed_error(memory)) and error == fixed_error(known):
         return Relation.SAME
-    return Relation.REFINEMENT if fix_text(memory) == known.content else relate(memory.content, known.content)
+    return Relation.REFINEMENT if tells_fix(memory, known) else relate(memory.content, known.content)
+
+
+def is_echo(found: Paraphrase, memory: Memory, told: Collection[str]) -> bool:
+    """Return whether a statement only repeats a memory that its author was told; a gate that fails again does not."""
+    return found.known.id in told and found.relation is Relation.SAME and not fixed_error(memory)
 
 
 def reinforce_paraphrase(memories: MemoryStore, found: Paraphrase, memory: Memory) -> Memory:

@@ -353,12 +353,29 @@ def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
     [
         ("AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up", "money is rounded half up"),
         ("error[E0382]: borrow of moved value: `x`", "borrow of moved value: `x`"),
+        ("RuntimeError: Working outside of application context.", "Working outside of application context"),
         ("exited with 1", "pytest failed: Accept tabs."),
         ("", "pytest failed: Accept tabs."),
     ],
 )
 def test_the_title_of_a_fix_says_what_was_wrong(problem: str, title: str) -> None:
     assert extract_gate_fix("pytest", problem, "Accept tabs.", [], AT).title == title
+
+
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        (
+            "RuntimeError: Working outside of application context.",
+            "Jobs run outside of a request: wrap them in `with_app_context`.",
+        ),
+        ("the export has no byte order mark", "CSV files must be written with a BOM because Excel needs it."),
+    ],
+)
+def test_of_notes_about_the_whole_task_a_fix_has_what_is_about_the_problem(problem: str, fix: str) -> None:
+    notes = f"Fixed a typo. {fix} Every query on `customers` needs `deleted_at IS NULL` since rows are never removed."
+
+    assert extract_gate_fix("pytest", problem, notes, [], AT).content.endswith(f"**Fix:** {fix}")
 
 
 def test_without_a_word_on_the_change_the_files_have_to_do() -> None:

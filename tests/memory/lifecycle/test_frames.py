@@ -46,6 +46,13 @@ def test_what_now_holds_of_a_thing_changes_what_was_said_of_it() -> None:
     assert not updates("The parser is now in Rust", "The parser was slow on large files")
 
 
+def test_what_is_named_as_replaced_was_said_before() -> None:
+    assert updates("Fetch prices with httpx instead of requests.", "Fetch prices with requests.")
+    assert not updates("Fetch prices with httpx instead of requests.", "Fetch the news with requests.")
+    assert not updates("Imports use the workspace name, never relative paths.", "Never use relative paths in imports.")
+    assert not updates("Use a mutex instead of a channel for the counter.", "Use a mutex for the counter.")
+
+
 @pytest.mark.parametrize(
     ("known", "new", "is_certain"),
     [
@@ -54,6 +61,7 @@ def test_what_now_holds_of_a_thing_changes_what_was_said_of_it() -> None:
         ("The default branch is main", "The default branch is now develop", True),
         ("The default branch is main", "The default branch is develop", False),
         ("Use single quotes", "Use double quotes", False),
+        ("Publish packages with npm", "Publish packages with changesets instead of npm", True),
     ],
 )
 def test_what_cannot_stand_beside_the_other_is_certain(known: str, new: str, is_certain: bool) -> None:

@@ -9,13 +9,14 @@ import re
 
 from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id, record, replace
 from ralph.core.text import extract_title, find_paths, one_line, sanitize, truncate
+from ralph.core.tokenize import stem_word
 from ralph.memory.capture.injection import is_steering
 from ralph.memory.capture.sentences import split_sentences, without_introduction
 from ralph.memory.capture.worth_keeping import assess, is_routine
 from ralph.memory.lifecycle.confidence import CRITIC_CONFIDENCE, GATE_FIX_CONFIDENCE, INITIAL_CONFIDENCE
 from ralph.memory.lifecycle.error_category import without_location
 from ralph.memory.lifecycle.gate_fixes import describe_fix
-from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
+from ralph.memory.lifecycle.same_fact import ONE_FACT, prepare, relate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _resolve_path(named: str, files: Sequence[str]) -> str:
 def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
     """Return a memory of what fixed a failing gate: the problem and the change."""
     changed = ", ".join(one_line(path, 120) for path in files[:MAX_FILES])
-    fix = _excerpt(_what_changed(change)) or (f"Changed {changed}." if changed else "Not recorded.")
+    fix = _excerpt(_what_changed(change, problem)) or (f"Changed {changed}." if changed else "Not recorded.")
     program = program_of(gate)
     body = describe_fix(_excerpt(problem) or "It failed without output.", program, fix)
     return Memory(
@@ -105,12 +106,28 @@ def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str],
     )
 
 
-def _what_changed(notes: str) -> str:
-    """Return the sentences of notes that say what was changed and why; all of them if none does."""
+def _what_changed(notes: str, problem: str) -> str:
+    """Return the sentences of notes that say what fixed a problem; all of the notes if none does.
+
+    Notes are about the whole task. Sentences with words of the problem are about it; where there are none, the first
+    one that is worth keeping is likely to be.
+    """
     telling = [one for one in split_sentences(notes[:MAX_TEXT_LENGTH]) if not (is_routine(one) or is_steering(one))]
-    return " ".join(telling) if telling else "" if is_steering(notes) else notes
+    if not telling:
+        return "" if is_steering(notes) else notes
+    words = _telling_words(problem)
+    about = [one for one in telling if words & _telling_words(one)]
+    kept = [one for one in telling if assess(one, "completion").is_kept]
+    return " ".join(dict.fromkeys(about or kept[:1] or telling))
 
 
+def _telling_words(text: str) -> set[str]:
+    statement = prepare(text)
+    return {word for word, weight in statement.weights.items() if weight >= 1 and len(word) > 1} - _ERROR_WORDS
+
+
+_ERROR_WORDS = frozenset(map(stem_word, "assert error exit expect expected fail file got line test".split()))
+"""Stems of words that errors have in common, whatever went wrong."""
 _ERROR_CLASS = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failure|Warning)|error(?:\[\w+\]| \w*\d+)?)\s*:\s*")
 _NO_MESSAGE = re.compile(r"(?:it )?(?:failed|exited with \d+|ended by signal \d+)\b.{0,20}", re.IGNORECASE)
 
@@ -119,6 +136,7 @@ def _fix_title(program: str, problem: str, fix: str) -> str:
     """Return what was wrong in the words of the error, or else what was done."""
     message = _ERROR_CLASS.sub("", without_location(one_line(_excerpt(problem))))
     message = message.rpartition(" : ")[2] or message  # unittest puts the words of the test after the values
+    message = message.rstrip(".:")
     if not message or _NO_MESSAGE.fullmatch(message):
         message = f"{program} failed: {fix}"
     return one_line(message, MAX_TITLE_LENGTH)

@@ -22,12 +22,22 @@ _IGNORED_SECTION = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(`*]?[A-Za-z0-9`_/])")
 """Where a sentence may end; the next one can begin with a name in lower case: "pnpm 9 is required"."""
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "incl.", "no.")
+_OUTPUT = re.compile(
+    r"\s*(?:Traceback \(most recent call last\)|File \"[^\"]+\", line \d|at \S.*:\d+\)?$|--> \S+:\d|\d* *\| |E {2,}\S"
+    r"|thread '[^']+' (?:\(\d+\) )?panicked|goroutine \d+ \[|panic: |caused by: |[$%] \S|>>> |//"
+    r"|[\w.]*[a-z](?:Error|Exception): |error(?:\[\w+\]| \w+\d+)?: |\S+:\d+(?::\d+)?: |\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d)"
+)
+"""Lines that a program printed, or of code: stack traces, errors, logs, prompts of a shell, comments."""
+_INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
 _SIGIL = re.compile(rf"<\s*+(/?+)\s*+({'|'.join(SIGIL_NAMES)})\b(?>(?:[^<>]*+(?<=/)(>))?)", re.IGNORECASE)
 _INTRODUCTION = re.compile(
     r"(?:(?:i|we) (?:also )?(?:found|noticed|learned|discovered|confirmed|see|saw)(?: out)?(?: that)?:?"
     r"|one (?:more )?(?:thing|note|caveat|detail)(?: (?:to|worth) (?:know|note|remember|noting|knowing))?:"
     r"|it turns out(?: that)?|turns out(?: that)?|(?:please )?note(?: that)?:?|important:|findings?:|fyi:?|remember:"
     r"|(?:lessons?|learnings?|gotchas?|patterns|conventions)(?: learned| discovered| encountered| found)?:"
+    r"|as (?:\w+ ){0,3}(?:noted|stated|mentioned|recorded|remembered|described|known)(?: \w+){0,4}[:,]"
+    r"|(?:as )?(?:per|according to|following) (?:\w+ ){0,2}(?:memor(?:y|ies)|knowledge|notes?|rules?)(?: \w+){0,3}[:,]"
+    r"|(?:\w+ ){0,2}(?:memory|knowledge|notes?) (?:also )?(?:says?|states?|said)(?: that)?[:,]?"
     r"|also,|however,)\s+",
     re.IGNORECASE,
 )
@@ -72,8 +82,8 @@ def _is_heading(line: str) -> bool:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Yield the lines outside code blocks and sigils; others are replaced by an empty line."""
-    fence, sigil = "", ""
+    """Yield the lines outside code blocks, output and sigils; others are replaced by an empty line."""
+    fence, sigil, is_output = "", "", False
     for line in _COMMENT.sub("", text).splitlines():
         bare = line.lstrip()
         if bare.startswith(("```", "~~~")):
@@ -88,7 +98,9 @@ def _prose(text: str) -> Iterator[str]:
                 sigil = ""
             elif not closing and not sigil and not closes_itself:
                 sigil = name
-        yield "" if fence or was_inside or tags else line
+        # Lines that are indented below output belong to it: the code of a stack trace, what an error quotes.
+        is_output = bool(_OUTPUT.match(line) or (is_output and _INDENTED.match(line)))
+        yield "" if fence or was_inside or tags or is_output else line
 
 
 def without_introduction(sentence: str) -> str:

@@ -130,6 +130,12 @@ _CHANGED = re.compile(
 _NOW = re.compile(
     r"(?P<subject>(?:[^.;:!?\n]|[.:](?=\w)){3,80}?)\s+(?:(?:is|are|was|were|has been|have been)\s+)?(?:now|no longer)\b"
 )
+_REPLACED = re.compile(
+    r"(?:\binstead of\b|\brather than\b|\bin place of\b|\bno longer\b|,? (?:and )?\bnot\b|, never\b)"
+    r"\s+(?P<value>(?:[^.;:,!?\n]|[.:](?=\w)){2,60}?)(?=[.;:,!?\n]|\s+(?:because|since|as|for|in|on|when|if|to|at)\b|$)",
+    re.IGNORECASE,
+)
+"""What a statement says not to hold, beside what does."""
 _DIGIT = re.compile(r"\d")
 _SPELLED = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "ten": "10"}
 _MEASURED = frozenset("port version limit cap".split())
@@ -192,7 +198,22 @@ def may_change(text: str) -> bool:
 
 
 def updates(new: str, known: str) -> bool:
-    """Return whether a statement says what now holds of the thing that an earlier one begins with."""
+    """Return whether a statement says what now holds of the thing that an earlier one is about."""
+    return _tells_what_holds_now(new, known) or any(_replaces(new, one, known) for one in _REPLACED.finditer(new))
+
+
+def _replaces(new: str, found: re.Match[str], known: str) -> bool:
+    """Return whether a statement has something else in place of what an earlier one says of the same."""
+    replaced, before = _content(_words(found["value"])), _read(known)
+    if not replaced or not before or before.is_negative:
+        return False
+    told = _content(before.words)
+    instead = _content(_words(new[: found.start()] + "." + new[found.end() :]))
+    frame = told - replaced
+    return replaced <= told and len(frame) > 1 and frame <= instead and not replaced <= instead and instead > frame
+
+
+def _tells_what_holds_now(new: str, known: str) -> bool:
     found = _NOW.match(new)
     if not found:
         return False

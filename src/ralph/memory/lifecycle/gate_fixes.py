@@ -21,6 +21,11 @@ def fix_text(memory: Memory) -> str:
     return memory.content.partition("\n\n**Fix:** ")[2] if _PROBLEM.match(memory.content) else ""
 
 
+def tells_fix(fix: Memory, sentence: Memory) -> bool:
+    """Return whether what fixed a gate, according to a memory, has the sentence that another one holds."""
+    return bool(sentence.content) and sentence.content in fix_text(fix)
+
+
 def fixed_error(memory: Memory) -> str:
     """Return the error that a memory says how to fix, without what differs from time to time; empty if it says none."""
     found = _PROBLEM.match(memory.content)

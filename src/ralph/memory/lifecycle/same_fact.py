@@ -171,7 +171,7 @@ def _terms(chunk: str) -> list[tuple[str, float]]:
         for part in _PART.findall(lower if lower.isdigit() else chunk)
         if part.lower() not in _FILLERS
     ]
-    return [(part, NAME_WEIGHT if len(parts) == 1 else 1.0) for part in parts]
+    return [(part, NAME_WEIGHT if len(parts) == 1 and not lower.isdigit() else 1.0) for part in parts]
 
 
 def _term(word: str) -> str:
@@ -193,7 +193,7 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     if one.words == other.words and one.names == other.names:
         is_same = (one.is_negated, one.particles) == (other.is_negated, other.particles)
         return Relation.SAME if is_same else Relation.CHANGE
-    if updates(new, known):
+    if updates(new, known) or updates(known, new):
         return Relation.CHANGE
     difference = compare_frames(new, known)
     if difference is not Difference.NONE:
@@ -205,7 +205,7 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
         is_alike = similarity >= needed and common >= MIN_WORDS_BESIDE_MEANING
     if one.names and other.names and not _share_a_name(one, other):
         return Relation.DIFFERENT
-    if MAX_CHANGED < _replaced(one, other) <= MAX_REPLACED:
+    if MAX_CHANGED < _replaced(one, other) <= MAX_REPLACED or _differ_twice(one, other):
         return Relation.DIFFERENT
     if _conflict(one, other):
         return Relation.CHANGE if is_alike or common >= MIN_COMMON_WORDS else Relation.DIFFERENT
@@ -271,6 +271,16 @@ def _replaced(one: PreparedText, other: PreparedText) -> int:
     if any(bool(gap) != bool(other_gap) for gap, other_gap in zip(gaps, other_gaps, strict=True)):
         return 0
     return max(sum(map(len, gaps)), sum(map(len, other_gaps))) if len(common) >= MIN_FRAME else 0
+
+
+def _differ_twice(one: PreparedText, other: PreparedText) -> bool:
+    """Return whether two texts are one sentence but for two places: what they are about, and what they say of it."""
+    if not _replaced(one, other):
+        return False
+    words, others = _telling(one), _telling(other)
+    common = set(words) & set(others)
+    gaps = [gap for gap in zip(_gaps(words, common), _gaps(others, common), strict=True) if any(gap)]
+    return len(gaps) > 1 and any(all(word[0].isdigit() for word in (*ours, *theirs)) for ours, theirs in gaps)
 
 
 def _telling(statement: PreparedText) -> list[str]:
