@@ -19,6 +19,7 @@ from ralph.core.errors import UsageError
 from ralph.core.permissions import OPERATIONS
 from ralph.integrations import setup
 from ralph.integrations.mcp.tools import TOOLS
+from ralph.loop.backlog import BacklogService
 from ralph.loop.features import FeatureService
 from ralph.loop.journal import JournalService
 from ralph.loop.notify import sending
@@ -48,7 +49,7 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    *(EpisodeService, RuleService, GuideService, QuestionService, OutsideWorkService),
+    *(EpisodeService, RuleService, GuideService, QuestionService, BacklogService, OutsideWorkService),
     *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup, sending),
 )
 READS = {
@@ -66,7 +67,7 @@ READS = {
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
     "RunService": "choices events get last_event list memories missed_until report takes_model",
-    "PromptService": "explain explain_all explain_episodes preview ranking",
+    "PromptService": "explain explain_all explain_episodes plan preview ranking",
     "EpisodeService": "available counts get search shown_to timeline transcript",
     "JournalService": "attempts diff failure_counts failure_groups failures failures_of get list search task_diff",
     "Stats": "decisions estimate estimates failures lift memory memory_growth models of runs",
@@ -106,6 +107,8 @@ COMMAND_OPERATIONS = {
     "resume": "run.steer",
     "task add": "task.add task.allow",
     "task update": "task.update task.allow",
+    "task move": "task.update",
+    "task split": "task.update",
     "task deps": "task.needs",
     "task done": "task.done",
     "task fail": "task.fail",
