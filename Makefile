@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove docs gitleaks lock clean fuzz dist release-check test-install
+.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-dashboard bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove docs gitleaks lock clean fuzz dist release-check test-install
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -144,6 +144,9 @@ layers: $(VENV)/.dev ## Imports go down only (import-linter)
 
 bench: $(VENV)/.dev ## Measure speed, as ratios within one run
 	@$(BIN)/python -m bench
+
+bench-dashboard: $(VENV)/.dev ## Pages with 50,000 memories and 100,000 tasks, and a crowd; BASE=folder of an earlier version, ARGS="--only crowd"
+	@$(BIN)/python -m bench.dashboard $(if $(BASE),--base $(BASE)) $(ARGS)
 
 bench-loop: $(VENV)/.dev ## CPU per iteration without the agent, after 2,000 iterations and among 200,000 files
 	@$(BIN)/python -m bench overhead

@@ -209,9 +209,9 @@ def _crowd(table: Table, directory: Path) -> None:
     print(f"{READERS} readers and {WRITERS} writers for {SECONDS:.0f} s, {SMALL:,} memories")
     _make(directory, SMALL)
     with _serving(directory) as ask:
-        load = [sys.executable, "-m", "bench.server", str(ask.port), ask.token]
+        load = [sys.executable, "-m", "bench.server", str(ask.port), ask.token, str(SECONDS)]
         told = json.loads(subprocess.run(load, capture_output=True, text=True, check=True).stdout)
-        sizes = _first_page(ask)
+        sizes = first_page(ask)
     for who in ("readers", "writers"):
         times = sorted(told[who])
         p50, p99 = median(times), quantiles(times, n=100)[98]
@@ -228,7 +228,7 @@ def _crowd(table: Table, directory: Path) -> None:
     )
 
 
-def _first_page(ask: Asking) -> dict[str, int]:
+def first_page(ask: Asking) -> dict[str, int]:
     """Give the sizes of the first page and of all it loads."""
     import re
 
@@ -249,10 +249,10 @@ def _first_page(ask: Asking) -> dict[str, int]:
 class _Load:
     """Readers and writers that ask one thing after the other, each on a connection of its own."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, port: int, token: str, seconds: float) -> None:
         self._port = port
         self._token = token
-        self._until = time.monotonic() + SECONDS
+        self._until = time.monotonic() + seconds
         self.times: dict[str, list[float]] = {"readers": [], "writers": []}
         self.errors: list[str] = []
 
@@ -316,9 +316,11 @@ class Asking:
         self.token = token
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
 
-    def __call__(self, path: str) -> tuple[int, bytes]:
-        """Give the status and the body of an answer."""
-        self._connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+    def __call__(self, path: str, sent: object = None) -> tuple[int, bytes]:
+        """Give the status and the body of an answer; what is sent is posted."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        body = None if sent is None else json.dumps(sent)
+        self._connection.request("GET" if body is None else "POST", path, body, headers)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
@@ -326,23 +328,26 @@ class Asking:
 @contextlib.contextmanager
 def _serving(directory: Path) -> Iterator[Asking]:
     """Serve a project as people do."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "ralph", "-C", str(directory), "serve", "--port", str(port)]
-    with _process(command, b"", port):
+    with started_process(command, b"", port):
         yield Asking(port, token_path(str(directory)).read_text().strip())
 
 
 @contextlib.contextmanager
 def _bare(answer: bytes) -> Iterator[Asking]:
     """Serve one answer with nothing around it."""
-    port = _free_port()
-    with _process([sys.executable, "-c", BARE, str(port)], answer, port):
+    port = free_port()
+    with started_process([sys.executable, "-c", BARE, str(port)], answer, port):
         yield Asking(port, "")
 
 
 @contextlib.contextmanager
-def _process(command: Sequence[str], given: bytes, port: int) -> Iterator[None]:
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+def started_process(
+    command: Sequence[str], given: bytes, port: int, environment: dict[str, str] | None = None
+) -> Iterator[int]:
+    """Start a server, wait until it listens, and give its process id."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
     assert process.stdin is not None
     process.stdin.write(given)
     process.stdin.close()
@@ -351,19 +356,20 @@ def _process(command: Sequence[str], given: bytes, port: int) -> Iterator[None]:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.05)
-        yield
+        yield process.pid
     finally:
         os.kill(process.pid, signal.SIGTERM)
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Give a port that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 if __name__ == "__main__":
-    load = _Load(int(sys.argv[1]), sys.argv[2])
+    load = _Load(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
     asyncio.run(load.run())
     print(json.dumps({**load.times, "errors": load.errors}))

@@ -19,6 +19,7 @@ from ralph.core.errors import UsageError
 from ralph.core.permissions import OPERATIONS
 from ralph.integrations import setup
 from ralph.integrations.mcp.tools import TOOLS
+from ralph.loop.backlog import BacklogService
 from ralph.loop.features import FeatureService
 from ralph.loop.journal import JournalService
 from ralph.loop.notify import sending
@@ -48,7 +49,7 @@ from ralph.web.server import WebServer
 SERVICES: tuple[type | ModuleType, ...] = (
     *(Project, SyncedProject, TaskService, FeatureService, MemoryService, MemoryMaintenance, SharingService),
     *(MemoryEvents, LearningService, ImportExport, SessionService, RunService, PromptService, JournalService, Stats),
-    *(EpisodeService, RuleService, GuideService, QuestionService, OutsideWorkService),
+    *(EpisodeService, RuleService, GuideService, QuestionService, BacklogService, OutsideWorkService),
     *(OverviewService, ProjectService, MemoryFiles, WebServer, maintenance, trust, workspace, setup, sending),
 )
 READS = {
@@ -106,6 +107,8 @@ COMMAND_OPERATIONS = {
     "resume": "run.steer",
     "task add": "task.add task.allow",
     "task update": "task.update task.allow",
+    "task move": "task.update",
+    "task split": "task.update",
     "task deps": "task.needs",
     "task done": "task.done",
     "task fail": "task.fail",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.loop.attention import Attention
+    from ralph.loop.backlog import BacklogService
     from ralph.loop.features import FeatureService
     from ralph.loop.journal import JournalService
     from ralph.loop.outside import OutsideWorkService
@@ -180,6 +181,13 @@ class Project:
         from ralph.loop.tasks import TaskService
 
         return TaskService(self.store, self.config, self.actor)
+
+    @cached_property
+    def backlog(self) -> BacklogService:
+        """Order and parts of the tasks that are still to be done."""
+        from ralph.loop.backlog import BacklogService
+
+        return BacklogService(self.store, self.actor)
 
     @cached_property
     def outside_work(self) -> OutsideWorkService:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from ralph.core.records import TaskStatus
 from ralph.project import Project
@@ -141,3 +141,66 @@ def test_a_read_only_server_offers_nothing_to_change(shop: Path, server: ServedA
     expect(page.get_by_text("Which printer?")).to_be_visible()
     expect(page.get_by_role("button", name="Start a run")).to_have_count(0)
     expect(page.locator("[data-inbox], [data-answer]")).to_have_count(0)
+    task = page.locator("[data-kind] a.row-title").first.get_attribute("href")
+    for path in ("/tasks", f"{task}", "/memories", "/staging"):
+        page.goto(f"{server.url}{path}")
+        expect(page.locator("main :is([data-opens], [data-act], [data-move], [data-shift]):visible")).to_have_count(0)
+
+
+def order_on(page: Page) -> list[str]:
+    return [text.strip() for text in page.locator("#task-list .row-title").all_text_contents()]
+
+
+def test_tasks_are_reordered_by_arrows_keys_and_dragging(shop: Path, server: ServedApart, open_page: Open) -> None:
+    with Project.open(shop) as project:
+        for title in ("Ship parcels", "Print labels"):
+            project.tasks.add(title)
+        page = open_page(server, "/tasks?show=list")
+        assert order_on(page) == ["Round prices", "Ship parcels", "Print labels"]
+
+        last = page.locator("#task-list [data-row]").filter(has_text="Print labels")
+        last.hover()
+        last.get_by_role("button", name="Run earlier: Print labels").click()
+        expect(page.locator("#task-list .row-title").nth(1)).to_have_text("Print labels")
+        expect(page.get_by_role("button", name="Run earlier: Print labels")).to_be_focused()
+        page.locator("#toasts").get_by_role("button", name="Undo").click()
+        expect(page.locator("#task-list .row-title").nth(1)).to_have_text("Ship parcels")
+
+        page.locator("#task-list [data-row]").nth(2).drag_to(
+            page.locator("#task-list [data-row]").nth(0), target_position={"x": 40, "y": 4}
+        )
+        expect(page.locator("#task-list .row-title").first).to_have_text("Print labels")
+        page.keyboard.press("j")
+        page.keyboard.press("]")
+        expect(page.locator("#task-list .row-title").first).to_have_text("Round prices")
+
+        assert [task.title for task in project.tasks.list(ready=True)] == order_on(page)
+
+
+def test_a_task_is_split_and_one_part_is_run(shop: Path, server: ServedApart, open_page: Open) -> None:
+    with Project.open(shop) as project:
+        (task,) = project.tasks.list()
+        page = open_page(server, f"/tasks/{task.id}")
+        page.get_by_role("button", name="Split").click()
+        expect(page.get_by_label("Parts")).to_be_focused()
+        page.get_by_label("Parts").fill("Round net prices\n\nRound gross prices\n")
+        page.locator("#split-form").get_by_role("button", name="Split").click()
+        part = page.get_by_role("link", name="Round net prices")
+        expect(part).to_be_visible()
+
+        part.click()
+        page.get_by_role("button", name="Run it").click()
+        expect(page.get_by_label("Tasks", exact=True)).to_have_value(page.url.rpartition("/")[2])
+
+        assert [one.title for one in project.tasks.list(ready=True)] == ["Round net prices"]
+
+
+def test_the_palette_starts_a_run(server: ServedApart, open_page: Open) -> None:
+    page = open_page(server, "/memories")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("start a run")
+    expect(page.get_by_role("option", name="Start a run")).to_be_visible()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#start-run-submit")).to_be_enabled()
+    expect(page.get_by_label("Agent", exact=True)).to_have_text("command")

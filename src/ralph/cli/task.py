@@ -102,6 +102,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--remove", metavar="ID", action="append", default=[], help="dependency to remove; repeatable")
     add_format_option(sub)
 
+    sub = action("move", move, "Move a pending task before or after another one")
+    sub.add_argument("id", help="id of the task")
+    place = sub.add_mutually_exclusive_group(required=True)
+    place.add_argument("--before", metavar="ID", default="", help="task that should run right after it")
+    place.add_argument("--after", metavar="ID", default="", help="task that should run right before it")
+
+    sub = action("split", split, "Split a task into parts; it is done when they are")
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("title", nargs="+", help="titles of the parts")
+    sub.add_argument("--in-order", action="store_true", help="each part needs the one before it")
+    add_format_option(sub, "quiet", help="quiet prints only the ids")
+
     sub = action("done", done, "Mark a task as done")
     sub.add_argument("id", help="id of the task")
     for name, do, text in (
@@ -326,6 +338,22 @@ def deps(project: Project, args: argparse.Namespace) -> None:
     rows = [(other.id, word(other), other.title) for other in needs]
     empty = f"{task.id} has no dependencies."
     print_list(args, {"id": task.id, "needs": needs}, ("NEEDS", "STATUS", "TITLE"), rows, empty)
+
+
+def move(project: Project, args: argparse.Namespace) -> None:
+    """Move a pending task."""
+    project.backlog.move(args.id, before=args.before, after=args.after)
+    place = f"before {args.before}" if args.before else f"after {args.after}"
+    print(f"Task moved: {args.id} is {place}")
+
+
+def split(project: Project, args: argparse.Namespace) -> None:
+    """Split a task into parts."""
+    parts = project.backlog.split(args.id, args.title, in_order=args.in_order)
+    if args.format == "json":
+        print_json(parts)
+    else:
+        print("\n".join(part.id if args.format == "quiet" else f"Part added: {part.id} {part.title}" for part in parts))
 
 
 def done(project: Project, args: argparse.Namespace) -> None:

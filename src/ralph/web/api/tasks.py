@@ -77,6 +77,20 @@ class NeedsChange(RequestBody):
     remove: tuple[Name, ...] = ()
 
 
+class TaskPlace(RequestBody):
+    """Where a pending task runs: directly before or after another one."""
+
+    before: Name = ""
+    after: Name = ""
+
+
+class TaskParts(RequestBody):
+    """Parts to split a task into."""
+
+    titles: Annotated[tuple[TaskTitle, ...], msgspec.Meta(min_length=1)]
+    in_order: Annotated[bool, msgspec.Meta(description="Whether each part needs the one before it.")] = False
+
+
 class StatusReason(RequestBody):
     """Reason for a status change."""
 
@@ -201,6 +215,18 @@ def answer_question(project: Project, id: str, body: TaskAnswer) -> Task:
 def change_needs(project: Project, id: str, body: NeedsChange) -> Task:
     """Change the dependencies of a task atomically."""
     return project.tasks.change_needs(id, add=body.add, remove=body.remove)
+
+
+@calls.post("/api/tasks/{id}/move")
+def move_task(project: Project, id: str, body: TaskPlace) -> Listing[Task]:
+    """Move a pending task before or after another one; return the tasks whose priority changed."""
+    return Listing(project.backlog.move(id, before=body.before, after=body.after))
+
+
+@calls.post("/api/tasks/{id}/parts", 201)
+def split_task(project: Project, id: str, body: TaskParts) -> Listing[Task]:
+    """Split a task into parts, all or none, and return them; it is done when all of them are."""
+    return Listing(project.backlog.split(id, body.titles, in_order=body.in_order))
 
 
 @calls.get("/api/tasks/{id}/log")

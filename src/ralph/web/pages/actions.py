@@ -17,11 +17,12 @@ class DashboardAction:
 
 
 ACTIONS = (
+    DashboardAction(label="Start a run", path="/#start-run", words="launch agent work go"),
     DashboardAction(label="Add a task", path="/tasks#add-task", words="new create"),
     DashboardAction(label="Add a memory", path="/memories#add-dialog", words="new create remember"),
     DashboardAction(label="Review staged learnings", path="/staging", words="approve reject keep"),
     DashboardAction(label="See what is ready to start", path="/tasks?status=ready", words="pending next"),
-    DashboardAction(label="See what needs a person", path="/tasks?status=blocked", words="blocked question attention"),
+    DashboardAction(label="See what needs attention", path="/#person-title", words="blocked question person approve"),
     DashboardAction(label="Switch between dark and light theme", path="#theme-toggle", words="color mode"),
     DashboardAction(label="Show keyboard shortcuts", path="#keys", words="help"),
 )

@@ -64,9 +64,17 @@ async function fill() {
 }
 
 if (form) {
+  let wanted = ""; // task that the button was about
   document.addEventListener("click", (event) => {
-    if (event.target.closest?.("[data-opens=start-run]")) fill().catch((error) => showChoices({ problem: error.message }));
+    const button = event.target.closest?.("[data-opens=start-run]");
+    if (button) wanted = button.dataset.task ?? "";
   });
+  const opened = async () => {
+    await fill();
+    if ([...form.elements.task.options].some((one) => one.value === wanted)) form.elements.task.value = wanted;
+  };
+  new MutationObserver(() => dialog.open && opened().catch((error) => showChoices({ problem: error.message }))).observe(dialog, { attributeFilter: ["open"] });
+  if (dialog.open) opened().catch((error) => showChoices({ problem: error.message }));
   form.addEventListener("change", tellGates);
   onSubmit(form, async (data) => {
     const body = { task: data.get("task") ?? "", agent: data.get("agent") ?? "", model: data.get("model") ?? "", strategy: data.get("strategy") ?? "" };

@@ -59,6 +59,15 @@ onSubmit(document.getElementById("reason-form"), async (data) => {
   reason.querySelector("form").reset();
 });
 
+onSubmit(document.getElementById("split-form"), async (data) => {
+  const titles = data.get("parts").split("\n").map((one) => one.trim()).filter(Boolean);
+  const { items } = await post(`${path}/parts`, { titles, in_order: data.get("in_order") !== null });
+  document.getElementById("split-task").close();
+  document.getElementById("split-form").reset();
+  await refresh();
+  toast(`Split into ${items.length} ${items.length === 1 ? "part" : "parts"}`, { about: id });
+});
+
 const dialog = document.getElementById("edit-task");
 const form = document.getElementById("edit-form");
 const parent = document.getElementById("edit-parent");

@@ -1,6 +1,6 @@
 // Tasks page: graph with pan, zoom and highlighting of dependencies; adding tasks; live updates.
 
-import { throttle, follow, hashName, onKey, onSubmit, post, refresh, remove, toast } from "/static/ui.js";
+import { chosen, throttle, follow, hashName, onActs, onKey, onSubmit, post, refresh, remove, showError, toast } from "/static/ui.js";
 import { picker, taskIn } from "/static/work.js";
 
 const LEAST = 0.08;
@@ -171,6 +171,64 @@ function attach() {
   new ResizeObserver(() => (isMoved ? show() : fit())).observe(one);
 }
 
+// --- order --------------------------------------------------------------------------------------
+
+// Tasks of one status in the order in which runs take them.
+const peers = (row) => [...document.querySelectorAll(`#task-list [draggable=true][data-status="${row.dataset.status}"]`)];
+
+async function place(row, where) {
+  const before = peers(row);
+  const at = before.indexOf(row);
+  const back = before[at + 1] ? { before: before[at + 1].dataset.task } : { after: before[at - 1].dataset.task };
+  const path = `/api/tasks/${encodeURIComponent(row.dataset.task)}/move`;
+  await post(path, where);
+  await update();
+  toast(`Moved: ${row.querySelector(".row-title").textContent}`, { about: row.dataset.task, undo: async () => (await post(path, back), await update()) });
+}
+
+async function shift(row, way) {
+  const all = peers(row);
+  const other = all[all.indexOf(row) + (way === "up" ? -1 : 1)];
+  if (other) await place(row, way === "up" ? { before: other.dataset.task } : { after: other.dataset.task });
+}
+
+// The button is a new one after the move, and keeps the focus.
+async function shiftBy(button) {
+  await shift(button.closest("[data-task]"), button.dataset.shift);
+  document.getElementById(button.id)?.focus();
+}
+
+onActs(document.body, "data-shift", { up: shiftBy, down: shiftBy });
+
+let dragged = null;
+const isLower = (event, row) => event.clientY > row.getBoundingClientRect().top + row.offsetHeight / 2;
+
+function endDrag() {
+  for (const row of document.querySelectorAll(".drop-before, .drop-after, .is-dragged")) row.classList.remove("drop-before", "drop-after", "is-dragged");
+}
+
+document.addEventListener("dragstart", (event) => {
+  dragged = event.target.closest?.("#task-list [draggable=true]") ?? null;
+  if (!dragged) return;
+  event.dataTransfer.effectAllowed = "move";
+  event.dataTransfer.setData("text/plain", dragged.querySelector(".row-title").textContent);
+  dragged.classList.add("is-dragged");
+});
+document.addEventListener("dragover", (event) => {
+  const row = dragged && event.target.closest?.("#task-list [draggable=true]");
+  if (!row || row.dataset.status !== dragged.dataset.status) return;
+  event.preventDefault();
+  for (const one of document.querySelectorAll(".drop-before, .drop-after")) one.classList.remove("drop-before", "drop-after");
+  if (row !== dragged) row.classList.add(isLower(event, row) ? "drop-after" : "drop-before");
+});
+document.addEventListener("drop", (event) => {
+  const row = dragged && event.target.closest?.("#task-list [draggable=true]");
+  if (!row || row === dragged || row.dataset.status !== dragged.dataset.status) return;
+  event.preventDefault();
+  place(dragged, isLower(event, row) ? { after: row.dataset.task } : { before: row.dataset.task }).catch(showError);
+});
+document.addEventListener("dragend", () => (endDrag(), (dragged = null)));
+
 // --- add ----------------------------------------------------------------------------------------
 
 const dialog = document.getElementById("add-task");
@@ -218,4 +276,5 @@ onKey("n", () => dialog.showModal());
 onKey("+", () => zoom(1.3));
 onKey("-", () => zoom(1 / 1.3));
 onKey("0", fit);
+for (const [key, way] of [["[", "up"], ["]", "down"]]) onKey(key, () => chosen()?.matches("[draggable=true]") && void shift(chosen(), way).catch(showError));
 onKey("v", () => document.querySelector("[aria-label=View] a:not([aria-current])")?.click());
