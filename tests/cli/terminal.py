@@ -6,8 +6,9 @@ import os
 import pty
 import select
 import sys
+import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SECONDS = 20.0
@@ -16,16 +17,18 @@ SECONDS = 20.0
 def at_terminal(
     directory: Path,
     *words: str,
-    typed: Sequence[tuple[str, str]] = (),
+    typed: Sequence[tuple[str, str | Callable[[], object]]] = (),
     environment: dict[str, str] | None = None,
     program: Sequence[str] = (),
+    columns: int = 80,
 ) -> tuple[int, str]:
     """Run one command, or another program, in a terminal; return its exit code and all that was shown.
 
-    Each of `typed` is what to wait for and what to type then.
+    Each of `typed` is what to wait for and what to type, or to do, then.
     """
     pid, terminal = pty.fork()
     if pid == 0:
+        termios.tcsetwinsize(0, (24, columns))
         os.environ.update(environment or {})
         command = list(program) or [sys.executable, "-m", "ralph", "-C", str(directory), *words]
         os.execv(command[0], command)
@@ -36,7 +39,10 @@ def at_terminal(
             more = _read(terminal)
             assert more, f"{awaited!r} was not shown: {seen.decode(errors='replace')}"
             seen += more
-        os.write(terminal, keys.encode())
+        if isinstance(keys, str):
+            os.write(terminal, keys.encode())
+        else:
+            keys()
     while more := _read(terminal):
         seen += more
     _, status = os.waitpid(pid, 0)

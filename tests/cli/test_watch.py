@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.cli.progress import LiveProgressView
+from ralph.cli.live_view import LiveProgressView
 from ralph.core.records import Run, timestamp
-from ralph.loop import run_log
+from ralph.loop import run_log, run_watch
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.workers import worker_name
 from ralph.project import Project
@@ -116,15 +116,15 @@ def test_in_a_terminal_it_shows_what_the_agent_says_just_now(
 
 def test_clocks_count_from_the_start_of_the_run_and_of_the_attempt() -> None:
     run = {"done": 0, "total": 1, "waiting": 0, "cost_usd": 0, "seconds": 30.0, "next_reset": ""}
-    details = {"task_id": "t-1", "attempt": 1, "model": "", "run": run}
+    about = {"iteration": 1, "task_id": "t-1", "title": "Mend the parser", "attempt": 1}
+    details = {**about, "model": "", "hat": "creator", "with_memory": True, "run": run}
     event = ProgressEvent(what="attempt_started", at=timestamp(time.time() - 600), details=details)
-    view = LiveProgressView()
 
-    view._status.follow(event)
-    view._follow(event)
+    with LiveProgressView() as view:
+        view.show(event)
 
-    assert "10m 0" in view._activities[0].elapsed()
-    assert "10 min" in view._status.render(80)
+    assert "10m 0" in view._activities["", 0].elapsed()
+    assert "10 min" in view._statuses[""].render(80)
 
 
 def test_as_json_it_is_what_a_run_prints_as_json(
@@ -139,7 +139,8 @@ def test_as_json_it_is_what_a_run_prints_as_json(
 
     seen = [json.loads(line) for line in [first, *rest_of(watching).splitlines()]]
 
-    assert seen == [json.loads(line) for line in rest_of(running).splitlines()]
+    shown = [json.loads(line) for line in rest_of(running).splitlines()]
+    assert seen == [{**one, "run_id": latest(here).id} for one in shown]
     assert [one["event"] for one in seen][:2] == ["run_started", "attempt_started"]
 
 
@@ -186,11 +187,165 @@ def test_ctrl_c_ends_the_watching_alone(here: Path, start: Callable[..., subproc
     assert running.poll() is None
 
 
+# --- waiting, and several runs -----------------------------------------------------------------
+
+
+def test_it_waits_for_a_run_and_shows_all_of_it(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    (here / "go-on").touch()
+    with Project.open(here) as project:
+        project.tasks.add("Write the printer")
+    watching = start("watch")
+    assert watching.stdout
+    waiting = watching.stdout.readline()
+
+    shown = rest_of(start("run", "--", "sh", "agent.sh"))
+
+    assert waiting == "Waiting for a run. Start one with: ralph run\n"
+    assert rest_of(watching) == shown
+    assert watching.returncode == 0
+
+
+def test_several_runs_are_followed_until_the_last_one_ends(
+    here: Path, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    with Project.open(here) as project:
+        project.tasks.add("Write the printer")
+    runs = [start("run", "--max-iterations", "1", "--", "sh", "agent.sh")]
+    wait_until(at_work(here))
+    watching = start("watch", "--format", "json")
+    runs.append(start("run", "--max-iterations", "1", "--", "sh", "agent.sh"))
+    wait_until(lambda: len(list(here.glob("started-*"))) == 2 and len(run_log.logged_runs(here)) == 2)
+    ids = set(run_log.logged_runs(here))
+    assert watching.stdout
+    seen = [json.loads(watching.stdout.readline())]
+    while {one["run_id"] for one in seen} != ids:
+        seen.append(json.loads(watching.stdout.readline()))
+    (here / "go-on").touch()
+
+    seen += [json.loads(line) for line in rest_of(watching).splitlines()]
+
+    assert {one["run_id"] for one in seen if one["event"] == "run_ended"} == ids
+    assert watching.returncode == 0
+
+
+def test_lines_name_their_run_when_there_are_several(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    with Project.open(here) as project:
+        project.tasks.add("Write the printer")
+    for count in (1, 2):
+        start("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+        wait_until(lambda count=count: len(list(here.glob("started-*"))) == count)  # type: ignore[misc]
+    wait_until(lambda: len(run_log.logged_runs(here)) == 2)
+    watching = start("watch")
+    assert watching.stdout
+    first = watching.stdout.readline()
+    (here / "go-on").touch()
+
+    lines = [first, *rest_of(watching).splitlines()]
+
+    assert {line.partition(": ")[0] for line in lines} == set(run_log.logged_runs(here))
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+ASKING_AGENT = """
+cat > /dev/null
+echo "I look at the parser."
+touch started-$RALPH_TASK_ID
+while [ ! -e go-on ]; do sleep 0.02; done
+rm go-on
+[ -e asked ] && echo "<task-done>$RALPH_TASK_ID</task-done>"
+[ -e asked ] || echo "<question>Tabs or spaces?</question>"
+touch asked
+"""
+
+
+def answers(here: Path) -> list[str]:
+    with Project.open(here) as project:
+        (task,) = project.tasks.list()
+        return [one.answer for one in project.tasks.get(task.id).questions]
+
+
+def test_keys_pause_show_answer_and_resume(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    with Project.open(here) as project:
+        project.memory.add("The parser reads tabs.")
+    (here / "agent.sh").write_text(ASKING_AGENT)
+    start("run", "--wait", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+
+    code, seen = at_terminal(
+        here,
+        "watch",
+        typed=[
+            ("m memories", "m"),
+            ("is shown 1 memory:", "l"),
+            ("> I look at the parser.", "p"),
+            ("Pausing after the current attempt", lambda: (here / "go-on").touch()),
+            ("Paused.", "a"),
+            ("Answer", "Tabs.\n"),
+            ("Answered: ", "p"),
+            ("(attempt 2)", "s"),
+            ("Press y", "y"),
+            ("a person stopped it", ""),
+        ],
+    )
+
+    assert code == 0
+    assert "Traceback" not in seen
+    assert answers(here) == ["Tabs."]
+    assert latest(here).ending == "a person stopped it"
+
+
+def test_q_ends_the_watching_alone(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    running = start("run", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+
+    code, _ = at_terminal(here, "watch", typed=[("q quit", "q")])
+
+    assert code == 0
+    assert running.poll() is None
+
+
+def test_keys_work_on_plain_lines_too(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    running = start("run", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+
+    code, seen = at_terminal(
+        here, "watch", "--plain", typed=[("q quit", "m"), ("is shown 0 memories.", "s"), ("Press y", "y")]
+    )
+
+    assert code == 0
+    assert "\x1b" not in seen
+    running.wait(SECONDS)
+    assert latest(here).ending == "a person stopped it"
+
+
+def test_a_key_that_an_agent_may_not_use_says_so(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    """A session of the loop can open a terminal of its own, and must not steer the run that it is part of."""
+    script = (
+        "import pty, os, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from pathlib import Path\n"
+        "from tests.cli.terminal import at_terminal\n"
+        "code, seen = at_terminal(Path('.'), 'watch', typed=[('q quit', 'p'), ('Agents cannot', 'q')])\n"
+        "Path('seen').write_text(f'{code} {seen}')\n"
+    )
+    (here / "steer.py").write_text(script)
+    (here / "agent.sh").write_text(
+        f"cat > /dev/null; {sys.executable} steer.py; echo '<task-done>'$RALPH_TASK_ID'</task-done>'"
+    )
+
+    running = start("run", "--", "sh", "agent.sh")
+    said = rest_of(running)
+
+    assert (here / "seen").read_text().startswith("0 "), said
+    assert latest(here).ending == "all tasks are done"
+
+
 # --- nothing to watch ------------------------------------------------------------------------
 
 
 def test_before_the_first_run_there_is_nothing_to_watch(ralph: Ralph) -> None:
-    ran = ralph("watch")
+    ran = ralph("watch", "--no-wait")
 
     assert (ran.code, ran.out) == (
         3,
@@ -203,7 +358,7 @@ def test_when_nothing_runs_it_says_how_the_latest_run_ended(here: Path, ralph: R
     ralph("run", "--", "sh", "agent.sh")
     id = latest(here).id
 
-    for words in (("watch",), ("watch", id)):
+    for words in (("watch", "--no-wait"), ("watch", id)):
         ran = ralph(*words)
         assert ran.code == 3
         assert ran.out.startswith(f"Nothing is running: {id} ended ")
@@ -221,7 +376,7 @@ def test_a_run_that_was_killed_before_is_not_running(here: Path, ralph: Ralph) -
         name = f"{worker_name().rsplit('/', 2)[0]}/{2**22 + 1}/1"
         project.store.runs.start("test", json.dumps({"worker": name}))
 
-    ran = ralph("watch")
+    ran = ralph("watch", "--no-wait")
 
     assert ran.code == 3
     assert "was killed. To continue it: ralph run --resume" in ran.out
@@ -231,7 +386,7 @@ def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> 
     with Project.open(here) as project:
         project.store.runs.start("test", json.dumps({"worker": "elsewhere:0:0/1/1"}))
 
-    ran = ralph("watch")
+    ran = ralph("watch", "--no-wait")
 
     assert (ran.code, ran.error) == (1, "run-elsewhere")
 
@@ -239,7 +394,7 @@ def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> 
 def test_a_run_of_which_nothing_is_written_down_cannot_be_watched(
     here: Path, ralph: Ralph, start: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_log, "FIRST_EVENT_SECONDS", 0.05)
+    monkeypatch.setattr(run_watch, "FIRST_EVENT_SECONDS", 0.05)
     (here / run_log.LIVE_FOLDER).touch()
     start("run", "--", "sh", "agent.sh")
     wait_until(lambda: list(here.glob("started-*")))
@@ -279,7 +434,7 @@ def test_it_does_not_look_like_a_change_to_the_project(here: Path, ralph: Ralph)
     ralph("run", "--", "sh", "agent.sh")
     before = {path: path.stat().st_mtime_ns for path in (here / run_log.LIVE_FOLDER).iterdir()}
 
-    ralph("watch")
+    ralph("watch", "--no-wait")
 
     assert {path: path.stat().st_mtime_ns for path in (here / run_log.LIVE_FOLDER).iterdir()} == before
     assert [path.name for path in before if path.is_file()] == [f"{latest(here).id}.jsonl"]

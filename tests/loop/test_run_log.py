@@ -23,7 +23,6 @@ from ralph.loop.run_log import (
     LIVE_FOLDER,
     LOG_RESET_MESSAGE,
     current_events,
-    follow_events,
     logged_runs,
     read_events,
 )
@@ -473,26 +472,7 @@ def test_a_project_that_is_reached_over_a_link_is_read_all_the_same(root: Path, 
     assert len(read_events(tmp_path / "link", RUN)[0]) == 1
 
 
-# --- following -----------------------------------------------------------------------------
-
-
-def test_following_ends_with_the_run(root: Path, recording: RunRecorder) -> None:
-    followed = follow_events(root, RUN, lambda: True)
-    assert next(followed).what == "run_started"
-
-    recording(progress_event("note", message="on the way"))
-    assert next(followed).what == "note"
-    recording(progress_event("run_ended", run_id=RUN))
-
-    assert [one.what for one in followed] == ["run_ended"]
-
-
-def test_following_ends_when_whoever_works_is_gone(
-    root: Path, recording: RunRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_log, "LIVENESS_CHECK_SECONDS", 0.01)
-
-    assert [one.what for one in follow_events(root, RUN, lambda: False)] == ["run_started"]
+# --- current -----------------------------------------------------------------------------
 
 
 def test_what_matters_now_begins_with_the_attempts_at_work() -> None:

@@ -181,6 +181,11 @@ def build_parser(command: str | None) -> RalphArgumentParser:
     parser = RalphArgumentParser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
     parser.add_argument("--trust", action="store_true", help="trust the directory with what it brings, and remember it")
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="print text without colors, symbols and moving lines, for screen readers",
+    )
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", description="", parser_class=RalphArgumentParser
@@ -218,6 +223,7 @@ def run_command_line(
         complete()
     try:
         args = _parse(argv)
+        _use_plain(args.plain)
         if args.trust and args.command not in ("init", "trust"):
             from ralph.cli.trust import trust_first
 
@@ -263,16 +269,32 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         )
     wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
     parser = build_parser(None if wants_full_help else command)
-    own, program = _split_program(argv) if command == "run" else (argv, [])
+    words, is_plain = _take_plain(argv)
+    own, program = _split_program(words) if command == "run" else (words, [])
     args, unknown = parser.parse_known_args(own)
-    args.argv, args.program = argv, tuple(program)
+    args.plain, args.program = is_plain, tuple(program)
     if unknown:
         parser.reject_unknown(args, unknown)
     if args.version:
         args.act = _print_version
     elif command is None or args.command is None:
-        args.act = lambda _: parser.print_help() or (2 if argv else 0)  # type: ignore[func-returns-value]
+        from ralph.cli.summary import run
+
+        args.act = run
     return args
+
+
+def _take_plain(argv: list[str]) -> tuple[list[str], bool]:
+    """Return the arguments without `--plain`, and whether it was among them: it may stand before or after a command."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    own = [argument for argument in argv[:end] if argument != "--plain"]
+    return [*own, *argv[end:]], len(own) < end
+
+
+def _use_plain(asked: bool) -> None:
+    from ralph.cli.output import use_plain
+
+    use_plain(asked)
 
 
 def _print_version(args: argparse.Namespace) -> None:

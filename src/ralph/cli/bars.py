@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+from ralph.cli.output import can_move_cursor
 from ralph.core.tracking import Tracking
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ FIRST_SECONDS, REDRAW_SECONDS = 0.4, 0.1
 def progress_bar() -> Iterator[ProgressBar]:
     """Draw the progress of what is done in the block; nothing may be printed in it."""
     bar = ProgressBar()
-    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+    if not can_move_cursor(sys.stderr):
         yield bar
         return
     with Tracking(bar.show):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import color_by_status, terminal_width, truncate
+from ralph.cli.output import color_by_status, is_plain, terminal_width, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _STEPS = 8
 
 
 def should_draw(asked: bool) -> bool:
-    """Return whether to draw charts: always in a terminal, elsewhere on request."""
-    return asked or sys.stdout.isatty()
+    """Return whether to draw charts: always in a terminal, elsewhere on request, and never in plain output."""
+    return not is_plain() and (asked or sys.stdout.isatty())
 
 
 def chart_width() -> int:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ralph.cli.output import printable, working_directory
 from ralph.cli.trust import add_trust_option, offer_trust
-from ralph.core.config import AgentConfig, load_config
+from ralph.core.config import load_config
 from ralph.core.trust_record import TRUST_VARIABLE
+from ralph.loop.options import start_command
 from ralph.workspace import init_project, shared_project
 
 TYPE_CHECKING = False
@@ -49,10 +50,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {line}")
     if any(line.startswith(("created", "joined")) for line in lines):
         agent = load_config(directory, {**os.environ, TRUST_VARIABLE: "1"}).agent
-        is_chosen = agent.command or agent.name != AgentConfig().name
-        start = "ralph run" if is_chosen else "ralph run --agent claude"
         _offer_history(directory)
-        print(f'Ready. Next: ralph task add "Describe the task", then {start}')
+        print(f'Ready. Next: ralph task add "Describe the task", then {start_command(agent)}')
         print("To use the memory in your own agent sessions: ralph setup claude")
     else:
         print("This project is already set up; nothing was changed.")

@@ -10,6 +10,7 @@ from ralph.cli.output import (
     print_json,
     print_list,
     printable,
+    symbol,
 )
 from ralph.core.errors import NotFoundError
 from ralph.core.paging import Page
@@ -133,7 +134,7 @@ def _print_session(session: AgentSession, args: argparse.Namespace) -> None:
 def _notes(entry: Attempt) -> str:
     """Return the notes of an attempt, after the reason of its failure if it failed."""
     if entry.outcome in FAILED_OUTCOMES and entry.reason:
-        return f"{entry.reason} · {entry.notes}" if entry.notes else entry.reason
+        return symbol(" · ", "; ").join(filter(None, (entry.reason, entry.notes)))
     return entry.notes or entry.reason or "-"
 
 

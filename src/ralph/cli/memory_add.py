@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import pluralize, print_json, read_text_argument
+from ralph.cli.output import pluralize, print_json, read_text_argument, symbol
 from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -32,12 +32,12 @@ def add(project: Project, args: argparse.Namespace) -> None:
     elif args.format == "quiet":
         print(memory.id)
     elif result.what == "added":
-        print(f"📝 Memory stored: {memory.id}")
+        print(f"{symbol('📝 ')}Memory stored: {memory.id}")
         for id in result.superseded:
             print(f"It takes the place of {id}. If both hold: ralph memory undo {id}")
     elif result.what == "revived":
-        print(f"📝 Memory restored: {memory.id}")
+        print(f"{symbol('📝 ')}Memory restored: {memory.id}")
     elif result.what == "updated":
-        print(f"📝 Memory updated: {memory.id} (what it said before: ralph memory history {memory.id})")
+        print(f"{symbol('📝 ')}Memory updated: {memory.id} (what it said before: ralph memory history {memory.id})")
     else:
-        print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")
+        print(f"{symbol('📝 ')}Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")

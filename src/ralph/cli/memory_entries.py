@@ -12,7 +12,7 @@ from ralph.cli.memory_text import (
     print_origin,
     print_why,
 )
-from ralph.cli.output import pluralize, print_json, printable, read_text_argument, undo_command
+from ralph.cli.output import pluralize, print_json, printable, read_text_argument, symbol, undo_command
 from ralph.core.errors import UsageError
 from ralph.core.records import EPISODE_PREFIX, record_fields
 from ralph.formats.public_memory import public_fields
@@ -79,14 +79,14 @@ def confirm(project: Project, args: argparse.Namespace) -> None:
     """Confirm that memories still hold."""
     for before, _ in project.memory.confirm(*args.memory, why=args.why):
         doubts = f", although {printable(before.stale)}" if before.stale else ""
-        print(f"✓ Memory confirmed: {before.id}{doubts}")
+        print(f"{symbol('✓ ')}Memory confirmed: {before.id}{doubts}")
 
 
 def delete(project: Project, args: argparse.Namespace) -> None:
     """Delete memories."""
     deleted, change = project.memory.delete(*args.memory, why=args.why)
     for memory in deleted:
-        print(f"🗑️  Memory deleted: {memory.id}")
+        print(f"{symbol('🗑️  ')}Memory deleted: {memory.id}")
     print(f"To undo: {undo_command(deleted[0].id if len(deleted) == 1 else change, args)}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralph.cli.bars import progress_bar
 from ralph.cli.memory_text import print_stats, summary_line
-from ralph.cli.output import pluralize, print_json, print_table, printable, undo_command
+from ralph.cli.output import pluralize, print_json, print_table, printable, symbol, undo_command
 from ralph.core.records import MemoryState
 
 TYPE_CHECKING = False
@@ -109,7 +109,7 @@ def verify(project: Project, args: argparse.Namespace) -> int:
     if args.format == "json":
         print_json(problems)
     else:
-        print("\n".join(map(printable, problems)) or "✓ No damage found.")
+        print("\n".join(map(printable, problems)) or f"{symbol('✓ ')}No damage found.")
         if problems:
             print("To restore an undamaged backup: ralph restore")
             print("To repair a memory by hand: ralph memory edit ID --content TEXT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import pluralize, print_json, printable, undo_command
+from ralph.cli.output import pluralize, print_json, printable, symbol, undo_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_rules(project: Project, args: argparse.Namespace) -> None:
     if not rules:
         print('No rules for all work are known. To add one: ralph memory add --type convention "Always …"')
     for rule in rules:
-        mark = "📌 " if rule.stated.is_pinned else ""
+        mark = symbol("📌 ", "pinned: ") if rule.stated.is_pinned else ""
         print(f"{mark}{printable(rule.stated.rule.text)}")
         print(f"    {_origin(rule.stated)}, stated {pluralize(len(rule.sources), 'time')}")
         for past in rule.superseded:

@@ -14,6 +14,7 @@ from ralph.cli.output import (
     pluralize,
     print_table,
     printable,
+    symbol,
     terminal_width,
     truncate,
     wrap_line,
@@ -329,7 +330,7 @@ def print_confidence_history(points: Sequence[ConfidenceAt]) -> None:
         (
             format_datetime(point.at),
             f"{point.confidence:.2f}",
-            "█" * (round(BAR_LENGTH * point.confidence) or 1),
+            symbol("█" * (round(BAR_LENGTH * point.confidence) or 1)),
             printable(point.what),
         )
         for point in points
@@ -355,8 +356,9 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
+    arrow = symbol("→", "to")
     return [
-        f"{FIELD_LABELS.get(name, name)}: {_abbreviate(was, became, width)} → {_abbreviate(became, was, width)}"
+        f"{FIELD_LABELS.get(name, name)}: {_abbreviate(was, became, width)} {arrow} {_abbreviate(became, was, width)}"
         for name, (was, became) in changes.items()
         if name not in HIDDEN_FIELDS
     ]
@@ -413,8 +415,8 @@ def print_rank(why: Explanation | EpisodeExplanation) -> None:
         components = score_components(why)
         largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
         for name, share in components:
-            bar = "█" * (round(BAR_LENGTH * abs(float(share)) / largest) or 1)
-            line = f"    {name:10}  {share:>5}  {bar:{BAR_LENGTH}}  {SCORE_DESCRIPTIONS.get(name, '')}"
+            bar = symbol(f"{'█' * (round(BAR_LENGTH * abs(float(share)) / largest) or 1):{BAR_LENGTH}}  ")
+            line = f"    {name:10}  {share:>5}  {bar}{SCORE_DESCRIPTIONS.get(name, '')}"
             print(truncate(line.rstrip(), terminal_width()))
     if why.is_rule:
         print("  Included in every prompt, as a standing rule.")

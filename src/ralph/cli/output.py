@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from typing import Any
+    from typing import Any, TextIO
 
     from ralph.project import Project
 
@@ -41,8 +41,29 @@ NO_TERMINAL_WIDTH = 10_000
 """Width of an output that is not a terminal, in columns."""
 MAX_DECIMALS = 8
 """Maximum number of decimals of an amount of money."""
+PLAIN_VARIABLE = "RALPH_PLAIN"
+"""Environment variable with the effect of `--plain` on every command, unless it is empty or 0."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
+
+
+_is_plain = False
+
+
+def use_plain(asked: bool) -> None:
+    """Print only text that a screen reader reads well, if a person `asked` for that or the environment says so."""
+    global _is_plain
+    _is_plain = asked or os.environ.get(PLAIN_VARIABLE, "") not in ("", "0")
+
+
+def is_plain() -> bool:
+    """Return whether to do without colors, symbols, drawings, columns to fit, and moving the cursor."""
+    return _is_plain
+
+
+def symbol(text: str, plain: str = "") -> str:
+    """Return a symbol, or what stands for it in plain output."""
+    return plain if _is_plain else text
 
 
 def open_project(args: argparse.Namespace) -> Project:
@@ -180,21 +201,42 @@ def print_table(
 
 def _column_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column; all but the last one include the separator."""
-    widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(names)]
+    widths = [
+        max(display_width(name), *(display_width(row[index]) for row in cells), 0) for index, name in enumerate(names)
+    ]
     return [*(width + len(_SEPARATOR) for width in widths[:-1]), widths[-1]]
 
 
 def _format_row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
-    *others, last = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
+    *others, last = [_pad(truncate(cell, column), column) for cell, column in zip(row, widths, strict=True)]
     texts = [*others, last.rstrip()]
-    if len("".join(texts).rstrip()) > width:
+    if display_width("".join(texts).rstrip()) > width:
         return truncate("".join(texts), width)
     return "".join(color_by_status(cell, text) for cell, text in zip(row, texts, strict=True)).rstrip()
 
 
 def truncate(text: str, width: int) -> str:
-    """Truncate a line to `width` characters, ending in … if it was longer."""
-    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
+    """Truncate a line to `width` columns, ending in … if it was longer."""
+    if display_width(text) <= width:
+        return text
+    end, left = 0, width - 1
+    while (left := left - display_width(text[end])) >= 0:
+        end += 1
+    return text[:end].rstrip() + "…"
+
+
+def display_width(text: str) -> int:
+    """Return the number of terminal columns that a line takes: East Asian characters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    wide = sum(east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(category(character) in ("Mn", "Me", "Cf") for character in text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - display_width(text))
 
 
 def answer_command(task_id: str) -> str:
@@ -219,7 +261,9 @@ def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") 
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal, or a very large number if standard output is not a terminal."""
+    """Return the width of the terminal, or a very large number if nothing is to be fitted into one."""
+    if _is_plain:
+        return NO_TERMINAL_WIDTH
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
@@ -238,7 +282,17 @@ def exact_line(text: str) -> str:
 
 def use_color() -> bool:
     """Return whether to print colors."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return sys.stdout.isatty() and not (_is_plain or os.environ.get("NO_COLOR") or is_dumb_terminal())
+
+
+def is_dumb_terminal() -> bool:
+    """Return whether the terminal understands no escape sequences."""
+    return os.environ.get("TERM") in ("dumb", "unknown")
+
+
+def can_move_cursor(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal on which lines can be drawn over."""
+    return stream.isatty() and not (_is_plain or is_dumb_terminal())
 
 
 def color_by_status(word: str, text: str) -> str:

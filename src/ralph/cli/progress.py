@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import answer_command, exact_line, format_duration, format_time, pluralize, printable
-from ralph.cli.status_line import RunStatusLine, event_age, wrap_words
+from ralph.cli.output import (
+    answer_command,
+    can_move_cursor,
+    exact_line,
+    format_duration,
+    format_time,
+    pluralize,
+    printable,
+    symbol,
+)
 from ralph.core.records import ASKS, NEEDS_PERSON, outcome_word
 from ralph.core.text import format_usd, one_line
 from ralph.loop.options import resume_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, Self
-
-    from rich.live import Live
-    from rich.text import Text
 
     from ralph.core.records import Task
     from ralph.loop.progress import ProgressEvent
 
 MAX_DIFF_LINES_SHOWN = 40
 """Maximum length of a diff of protected files on the terminal, in lines."""
-LIVE_LINE_MARGIN = 3
-"""Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
-RESERVED_ROWS = 4
-"""Rows of a terminal that are left for what is above the lines of workers, and for the line below them."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
 _STYLES = {
     "done": "green",
@@ -45,8 +44,11 @@ def open_progress_view(format: str) -> ProgressView:
     """Return the view for an output format and for what standard output is connected to."""
     if format == "json":
         return JsonProgressView()
-    is_live = sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    return LiveProgressView() if is_live else ProgressView()
+    if not can_move_cursor(sys.stdout):
+        return ProgressView()
+    from ralph.cli.live_view import LiveProgressView
+
+    return LiveProgressView()
 
 
 def feedback_prompt(view: ProgressView) -> Callable[[Task], str]:
@@ -70,145 +72,40 @@ class ProgressView:
     def __exit__(self, *_: object) -> None:
         """Restore the terminal."""
 
-    def show(self, event: ProgressEvent) -> None:
-        """Show one event."""
-        for _, line in format_event(event):
-            print(line, flush=True)
+    is_naming_runs = False
+    """Whether each line begins with the run it is about, because there are several."""
+
+    def show(self, event: ProgressEvent, run_id: str = "") -> None:
+        """Show one event; `run_id` is its run, if several may be followed."""
+        self.print_lines(format_event(event), run_id)
+
+    def print_lines(self, lines: Iterable[tuple[str, str]], run_id: str = "", *, is_wrapped: bool = True) -> None:
+        """Print lines, each with its style, which only a terminal shows; `is_wrapped` there."""
+        for _, line in lines:
+            print(f"{self._name(run_id)}{line}", flush=True)
+
+    def _name(self, run_id: str) -> str:
+        return f"{run_id}: " if self.is_naming_runs and run_id else ""
+
+    def describe(self, idle: str, footer: str) -> None:
+        """Say what is shown while nothing happens, and below everything else; only where lines can be drawn over."""
 
     def pause(self) -> None:
         """Clear the live lines, if any, before a question is asked."""
+
+    def hide(self) -> None:
+        """Hide the live lines, if any, until the next event."""
 
 
 class JsonProgressView(ProgressView):
     """A view that prints each event, except agent output, as a JSON object per line."""
 
-    def show(self, event: ProgressEvent) -> None:
+    def show(self, event: ProgressEvent, run_id: str = "") -> None:
         """Print the event."""
         if event.what != "output":
-            print(json.dumps({"event": event.what, "at": event.at, **event.details}, ensure_ascii=False), flush=True)
-
-
-class LiveProgressView(ProgressView):
-    """A view that prints lines and, below them, the current activity of each worker and how far the run is."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._activities: dict[int, _Activity] = {}
-        """Current activity by worker number; a single worker has number 0."""
-        self._status = RunStatusLine()
-        self._drawn: tuple[int, list[int]] = (0, [])
-        """Width of the terminal, and of each live line, when they were drawn last."""
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._live: Live = Live(
-            console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def _render(self) -> Text:
-        from rich.text import Text
-
-        self._erase_reflowed()
-        active = [(number, one) for number, one in sorted(self._activities.items()) if one.description]
-        most = max(1, self._console.height - RESERVED_ROWS)
-        lines = [self._line(number, activity) for number, activity in active[:most]]
-        if len(active) > most:
-            lines.append(Text(f"  and {pluralize(len(active) - most, 'more worker')}", "dim"))
-        if status := self._status.render(self._console.width - LIVE_LINE_MARGIN):
-            lines.append(Text(status, "bold"))
-        self._drawn = self._console.width, [line.cell_len for line in lines]
-        return Text("\n").join(lines)
-
-    def _erase_reflowed(self) -> None:
-        """Let rich erase all rows that the live lines fill since the terminal has become narrower."""
-        (before, lengths), width = self._drawn, self._console.width
-        if lengths and 0 < width < before:
-            rows = sum(max(1, -(-length // width)) for length in lengths)
-            self._live._live_render._shape = (width, rows)
-
-    def _line(self, number: int, activity: _Activity) -> Text:
-        from rich.text import Text
-
-        frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 8) % 10]
-        elapsed = activity.elapsed()
-        who = f"[{number}] " if number else ""
-        line = Text.assemble((f"{frame} {who}", "cyan"), activity.description, (f"  {elapsed}", "dim"))
-        if activity.last_output:
-            line.append(f"  {activity.last_output}", "dim italic")
-        line.truncate(max(20, self._console.width - LIVE_LINE_MARGIN), overflow="ellipsis")
-        return line
-
-    def show(self, event: ProgressEvent) -> None:
-        """Print the lines of the event and update the live lines."""
-        from rich.text import Text
-
-        if not self._live.is_started:
-            self._live.start()
-        self._status.follow(event)
-        self._follow(event)
-        for style, line in format_event(event):
-            is_quoted = event.what == "held" and style == "dim"  # a diff is only worth showing as it is
-            for row in [line] if is_quoted else wrap_words(line, self._console.width):
-                self._console.print(Text(row, style=style))
-
-    def _follow(self, event: ProgressEvent) -> None:
-        details: dict[str, Any] = event.details
-        worker = details.get("worker", 0)
-        activity, age = self._activities.setdefault(worker, _Activity()), event_age(event)
-        if event.what == "attempt_started":
-            model = f" with {printable(str(details['model']))}" if details["model"] else ""
-            activity.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working", age)
-        elif event.what == "output":
-            last = str(details["text"]).strip().rpartition("\n")[2]
-            activity.last_output = printable(last)[:200] or activity.last_output
-        elif event.what == "gate_started":
-            activity.begin(f"checking: {printable(str(details['command']))}", age)
-        elif event.what == "review_started":
-            activity.begin(f"{details['task_id']}: verifying", age)
-        elif event.what == "waiting":
-            what = "tasks of another worker" if details["pending"] else "new tasks"
-            activity.begin("waiting for a free task" if worker else f"waiting for {what}", age)
-        elif event.what == "waiting_for_limit":
-            activity.begin(f"waiting for the usage limit of {details['agent']}", age, details["seconds"])
-        elif event.what == "paused":
-            activity.begin("paused; to continue: ralph resume", age)
-        elif event.what == "attempt_ended":
-            activity.begin("", age)
-        elif event.what == "run_ended":
-            self._activities.clear()
-
-    def pause(self) -> None:
-        """Hide the live lines until the next event."""
-        self._activities.clear()
-        self._live.stop()
-
-
-class _Activity:
-    """The current activity of a worker."""
-
-    def __init__(self) -> None:
-        self.description = ""
-        self.started = time.monotonic()
-        self.last_output = ""
-        self.seconds = 0.0
-
-    def begin(self, what: str, age: float, seconds: float = 0.0) -> None:
-        """Switch to another activity, which began `age` seconds ago; `seconds` is how long it takes, if known."""
-        if what != self.description:
-            self.description, self.started, self.last_output = what, time.monotonic() - age, ""
-            self.seconds = seconds
-
-    def elapsed(self) -> str:
-        """Return how long it has taken, or how long it still takes if that is known."""
-        passed = time.monotonic() - self.started
-        return f"{format_duration(max(0.0, self.seconds - passed))} left" if self.seconds else format_duration(passed)
+            run = {"run_id": run_id} if run_id else {}
+            fields = {"event": event.what, "at": event.at, **run, **event.details}
+            print(json.dumps(fields, ensure_ascii=False), flush=True)
 
 
 def format_event(event: ProgressEvent) -> list[tuple[str, str]]:
@@ -390,7 +287,8 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
         mark, what = "⏸", "held"
     if details.get("question"):
         mark, what, reason = "?", ASKS, f": {one_line(details['question'])}"
-    line = f"   {mark} {task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
+    mark = symbol(f"{mark} ")
+    line = f"   {mark}{task}{what}{reason} ({format_duration(details['seconds'])}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
     if used:

@@ -6,7 +6,7 @@ import re
 import sys
 from contextlib import suppress
 
-from ralph.cli.output import open_project, print_json, print_table
+from ralph.cli.output import open_project, print_json, print_table, symbol
 from ralph.core.text import one_line
 
 TYPE_CHECKING = False
@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> None:
     print(prompt.text, end="")
     if args.raw:
         return
-    print(f"\n{'─' * 24} {prompt.tokens} tokens {'─' * 24}\n")
+    line = symbol("─" * 24)
+    print(f"\n{f'{line} {prompt.tokens} tokens {line}'.strip()}\n")
     rows = [row for section in prompt.sections for row in _rows(section)]
     print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "OMITTED, AND WHY"), rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import NO_TERMINAL_WIDTH, open_project, printable, terminal_width, to_json
+from ralph.cli.output import NO_TERMINAL_WIDTH, is_plain, open_project, printable, terminal_width, to_json
 from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     with open_project(args) as project:
         report, name = project.runs.report(args.run), project.store.project_name
     if not args.output:
-        print(_render(report, name, args.format, terminal_width()), end="")
+        text = _render(report, name, args.format, terminal_width())
+        print(_without_rules(text) if is_plain() and args.format == "text" else text, end="")
         return 0
     _write(args.output, _render(report, name, args.format))
     print(f"Report written: {printable(args.output)}")
@@ -57,6 +58,11 @@ def _render(report: RunReport, name: str, format: str, width: int = 0) -> str:
     if format == "text" and 0 < width < NO_TERMINAL_WIDTH:
         return render_text(document, min(width, MAX_WIDTH))
     return RENDERERS[format](document)
+
+
+def _without_rules(text: str) -> str:
+    """Return text without the lines that underline headings."""
+    return "\n".join(line for line in text.split("\n") if not line or line.strip("=-"))
 
 
 def _write(path: str, text: str) -> None:

@@ -54,25 +54,25 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     cost = f", {format_usd(overview.cost_usd)}" if overview.cost_usd else ""
     print(f"Attempts  {overview.attempts}{rate}, {format_duration(overview.seconds)}{cost}")
     print(f"Memories  {overview.memories}")
-    print(f"Models    {_models(overview, config)}")
+    print_line("Models", _models(overview, config))
     if overview.last_run:
         iterations = pluralize(overview.last_run.iterations, "iteration")
-        print(f"Last run  {overview.last_run.id}, {iterations}: {_ending(overview)}")
+        print_line("Last run", f"{overview.last_run.id}, {iterations}: {_ending(overview)}")
         if overview.last_run.request:
             _print_request(overview.last_run.request, is_working=bool(overview.running))
         if overview.last_run.waits_until:
             wait = f"until {format_time(overview.last_run.waits_until)} for the {overview.last_run.waits_for}"
-            _print_line("", f"waiting {wait}; to stop: ralph stop")
+            print_line("", f"waiting {wait}; to stop: ralph stop")
     for attempt in overview.running:
         model = f", {printable(attempt.model)} ({printable(attempt.model_reason)})" if attempt.model else ""
         hat = f" as {attempt.hat}" if attempt.hat != "creator" else ""
         since = f"since {format_time(attempt.started_at)}{model}"
-        _print_line("Working", f"{attempt.task_id} attempt {attempt.number}{hat}, {since}")
+        print_line("Working", f"{attempt.task_id} attempt {attempt.number}{hat}, {since}")
     for attempt in overview.left:
         note = "its run is gone; the next ralph run will retry it"
-        _print_line("Orphaned", f"{attempt.task_id} attempt {attempt.number}: {note}")
-    _print_list("Next", [f"{task.id} {printable(task.title)}" for task in overview.ready], total=overview.ready_count)
-    _print_list(
+        print_line("Orphaned", f"{attempt.task_id} attempt {attempt.number}: {note}")
+    print_list("Next", [f"{task.id} {printable(task.title)}" for task in overview.ready], total=overview.ready_count)
+    print_list(
         "Problems",
         [
             line
@@ -87,7 +87,7 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
         ],
         3 * MAX_TASKS_SHOWN,
     )
-    _print_list(
+    print_list(
         "Attention",
         [
             f"{task.id} {printable(task.title)}: {task.status}, {printable(task.reason) or 'no reason given'}"
@@ -96,14 +96,14 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
         total=overview.waiting_count,
     )
     if overview.waiting:
-        _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
+        print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
         blocked = [task.id for task in overview.waiting if task.status is TaskStatus.BLOCKED]
         if blocked:
             asking = [task.id for task in overview.waiting if task.reason.startswith(f"{ASKS}: ")]
-            _print_line("", f"to answer a question or a reason: {answer_command((asking or blocked)[0])}")
+            print_line("", f"to answer a question or a reason: {answer_command((asking or blocked)[0])}")
         if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
-            _print_line("", "to see and accept held work: ralph task approve ID")
-    _print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
+            print_line("", "to see and accept held work: ralph task approve ID")
+    print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
 
 
 def count_words(overview: Overview) -> dict[str, int]:
@@ -129,7 +129,7 @@ def _print_request(request: str, *, is_working: bool) -> None:
 
     if request == PAUSE:
         state = "pausing after the current attempt" if is_working else "paused"
-        _print_line("", f"{state}; to continue: ralph resume")
+        print_line("", f"{state}; to continue: ralph resume")
 
 
 def _models(overview: Overview, config: Config) -> str:
@@ -139,14 +139,16 @@ def _models(overview: Overview, config: Config) -> str:
     return "the agent has no model option" if has_agent else "not chosen yet"
 
 
-def _print_line(name: str, line: str) -> None:
+def print_line(name: str, line: str) -> None:
+    """Print a line with its name in the first column, wrapped to the terminal."""
     indent = " " * (len(line) - len(line.lstrip()))
     print(wrap_line(line.lstrip(), f"{name:9} {indent}", f"          {indent}"))
 
 
-def _print_list(name: str, lines: list[str], most: int = MAX_TASKS_SHOWN, total: int = 0) -> None:
+def print_list(name: str, lines: list[str], most: int = MAX_TASKS_SHOWN, total: int = 0) -> None:
+    """Print up to `most` lines of which the first has the name, and how many of `total` are left out."""
     for index, line in enumerate(lines[:most]):
-        _print_line(name if index == 0 else "", line)
+        print_line(name if index == 0 else "", line)
     total = max(total, len(lines))
     if total > most:
         print(f"          and {total - most} more")

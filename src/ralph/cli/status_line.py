@@ -21,8 +21,8 @@ MIN_ROW_WIDTH = 16
 """Width below which rows are not indented any further, in columns."""
 
 
-_PREFIX = re.compile(r"(?:\[\d+\])?\s*")
-"""Number of a worker and indent of a line."""
+_PREFIX = re.compile(r"(?P<run>run-\w+: )?(?:\[\d+\])?\s*")
+"""Run, number of a worker and indent of a line."""
 
 
 class RunStatusLine:
@@ -105,7 +105,8 @@ def wrap_words(line: str, width: int) -> list[str]:
         return [line]
     prefix = _PREFIX.match(line)
     row = prefix[0] if prefix else ""
-    later = " " * min(len(row) + CONTINUATION_INDENT, max(0, width - MIN_ROW_WIDTH))
+    indent = len(row) - len(prefix["run"] or "") if prefix else 0
+    later = " " * min(indent + CONTINUATION_INDENT, max(0, width - MIN_ROW_WIDTH))
     rows, is_empty = [], True
     for word in line[len(row) :].split():
         if not is_empty and cell_len(f"{row} {word}") > width:

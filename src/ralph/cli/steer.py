@@ -15,6 +15,11 @@ _SAID = {
 }
 
 
+def describe_request(request: str, run_id: str) -> str:
+    """Return what a run does because of a request."""
+    return _SAID[request or "resume"].format(run=run_id)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the commands."""
     parser.add_argument("run", metavar="RUN", nargs="?", default="", help="id of the run (default: the active one)")
@@ -29,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print_json(asked)
     else:
-        print(_SAID[args.command].format(run=asked.id))
+        print(describe_request(asked.request, asked.id))
     return 0

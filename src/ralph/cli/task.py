@@ -18,6 +18,7 @@ from ralph.cli.output import (
     printable,
     read_input_text,
     read_text_argument,
+    symbol,
 )
 from ralph.cli.questions import print_questions, print_waiting
 from ralph.core.errors import UsageError
@@ -311,10 +312,10 @@ def tree(project: Project, args: argparse.Namespace) -> None:
         task, indent, is_last, is_root = stack.pop()
         subtasks = children.get(task.id, [])
         tally = f" ({sum(subtask.status == 'done' for subtask in subtasks)}/{len(subtasks)} done)" if subtasks else ""
-        connector = "" if is_root else "└─ " if is_last else "├─ "
+        connector = "" if is_root else symbol("└─ " if is_last else "├─ ", "  ")
         status = color_by_status(word(task), word(task))
         print(f"{indent}{connector}{task.id} {status} {printable(task.title)}{tally}")
-        child_indent = indent if is_root else indent + ("   " if is_last else "│  ")
+        child_indent = indent if is_root else indent + symbol("   " if is_last else "│  ", "  ")
         stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 
 

@@ -76,8 +76,6 @@ class Attention:
 def find_attention(store: Store, rules: RuleService, learnings: LearningService, most: int) -> Attention:
     """Return what needs a person, with up to `most` tasks of each status, conflicts and learnings."""
     waiting = store.tasks.progress
-    tasks = [_task_item(store, one) for one in waiting.with_status(TaskStatus.BLOCKED, most)]
-    tasks += [_failed_item(one) for one in waiting.with_status(TaskStatus.FAILED, most)]
     conflicts = _conflicts(store, rules)
     staged = learnings.counts()
     counts = {
@@ -85,16 +83,23 @@ def find_attention(store: Store, rules: RuleService, learnings: LearningService,
         "conflicts": len(conflicts),
         "learnings": staged["pending"] + staged["validated"] + staged["quarantined"],
     }
-    urgency = list(AttentionKind)
     return Attention(
         total=sum(counts.values()),
         counts=counts,
         items=(
-            *sorted(tasks, key=lambda one: urgency.index(one.kind)),
+            *find_waiting_tasks(store, most),
             *(_conflict_item(one) for one in conflicts[:most]),
             *(_learning_item(one) for one in (learnings.list(None, Page(limit=most)) if counts["learnings"] else ())),
         ),
     )
+
+
+def find_waiting_tasks(store: Store, most: int) -> list[AttentionItem]:
+    """Return tasks that need a person, up to `most` of each status, most urgent first."""
+    waiting, urgency = store.tasks.progress, list(AttentionKind)
+    tasks = [_task_item(store, one) for one in waiting.with_status(TaskStatus.BLOCKED, most)]
+    tasks += [_failed_item(one) for one in waiting.with_status(TaskStatus.FAILED, most)]
+    return sorted(tasks, key=lambda one: urgency.index(one.kind))
 
 
 def _task_item(store: Store, task: Task) -> AttentionItem:

@@ -133,6 +133,13 @@ class RunContext:
         with self._state_lock:
             (self._waiting_tasks.add if status is TaskStatus.BLOCKED else self._waiting_tasks.discard)(task_id)
 
+    def record_claim(self, task_id: str) -> None:
+        """Record that a task is worked on; one that waited for a person has been answered."""
+        with self._state_lock:
+            if task_id in self._waiting_tasks:
+                self._waiting_tasks.remove(task_id)
+                self._tasks_left += 1
+
     def run_progress(self, store: Store | None = None) -> dict[str, object]:
         """Return how far the run is: tasks, cost, time, and when the usage limit resets.
 

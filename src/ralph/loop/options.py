@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.core.config import LimitsConfig
+    from ralph.core.config import AgentConfig, LimitsConfig
 
 
 MAX_WORKERS = 64
@@ -88,6 +88,15 @@ _LIMITS = (RunEnding.LIMIT_ITERATIONS, RunEnding.LIMIT_MINUTES, RunEnding.LIMIT_
 SERVICE_ENDINGS = (RunEnding.NO_MODEL, RunEnding.NO_LOGIN, RunEnding.NO_CREDIT, RunEnding.UNKNOWN_MODEL)
 """Endings of a run whose agents could not use their models."""
 _RESUMABLE = (*_LIMITS, *SERVICE_ENDINGS, RunEnding.NO_DISK, RunEnding.INTERRUPTED, RunEnding.STOPPED)
+
+
+EXAMPLE_AGENT = "claude"
+"""Agent in the command that starts a run if none is configured, because a run requires one."""
+
+
+def start_command(agent: AgentConfig) -> str:
+    """Return the command that starts a run, with an agent if none is configured."""
+    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {EXAMPLE_AGENT}"
 
 
 def resume_command(ending: str, run_id: str = "") -> str:

@@ -15,10 +15,9 @@ import math
 import os
 import re
 import stat
-import time
 from contextlib import suppress
 
-from ralph.core.errors import NotFoundError, RalphError
+from ralph.core.errors import NotFoundError
 from ralph.core.records import EpisodeKind
 from ralph.loop.options import stored_worker
 from ralph.loop.progress import ProgressEvent, progress_event
@@ -26,7 +25,7 @@ from ralph.loop.workers import dead_workers, is_worker_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ralph.core.records import Attempt, Run
@@ -39,12 +38,6 @@ MAX_LOG_BYTES = 2 * 1024 * 1024
 """Approximate maximum size of a log, in bytes; then its older half is dropped."""
 MAX_DROPPED_BYTES = 2**50
 """Largest plausible number of dropped bytes; anything above was not written by us."""
-POLL_SECONDS = 0.1
-"""Interval between reads, in seconds."""
-LIVENESS_CHECK_SECONDS = 1.0
-"""Interval between checks whether a silent run is still alive, in seconds."""
-FIRST_EVENT_SECONDS = 3.0
-"""Time from the start of a run to its first event, in seconds."""
 MAX_SEARCHED_RUNS = 20
 """Number of latest runs searched for an active one."""
 LOG_RESET_MESSAGE = "The log of this run was reset: it is shown from its beginning."
@@ -165,27 +158,6 @@ def is_portable(value: object) -> bool:
     return not isinstance(value, int) or abs(value) <= MAX_SAFE_INTEGER
 
 
-def follow_events(
-    root: Path | str, run_id: str, is_alive: Callable[[], bool], offset: int = 0
-) -> Iterator[ProgressEvent]:
-    """Yield events of a run after a position as they arrive, until it ends or its process is gone."""
-    looked = time.monotonic()
-    is_over = False
-    while True:
-        events, offset = read_events(root, run_id, offset)
-        yield from events
-        if events and events[-1].what == "run_ended":
-            return  # a resumed run logs another event after this one
-        if events:
-            continue
-        if is_over:
-            return
-        time.sleep(POLL_SECONDS)
-        if time.monotonic() - looked > LIVENESS_CHECK_SECONDS:
-            looked = time.monotonic()
-            is_over = not is_alive()  # read once more, for final events
-
-
 # --- erasing ---------------------------------------------------------------------------------
 
 
@@ -269,33 +241,6 @@ def find_run_to_watch(store: Store, run_id: str = "") -> Run | None:
         return store.runs.get(run_id)
     latest = store.runs.latest(MAX_SEARCHED_RUNS)
     return next((run for run in latest if is_running_here(run)), latest[0] if latest else None)
-
-
-def require_watchable(root: Path | str, run: Run) -> None:
-    """Raise an error if a run is on another machine or has no log here."""
-    if not is_running_here(run):
-        message = f"{run.id} runs on another machine or in another container. Watch it there."
-        raise RalphError(message, code="run-elsewhere")
-    deadline = time.monotonic() + FIRST_EVENT_SECONDS
-    while run.id not in logged_runs(root):
-        if time.monotonic() > deadline:
-            raise RalphError(
-                f"{run.id} has no log in {LIVE_FOLDER}. It can only be watched in the terminal it was started in.",
-                code="run-not-logged",
-            )
-        time.sleep(POLL_SECONDS)
-
-
-def watch_events(root: Path | str, run: Run) -> Iterator[ProgressEvent]:
-    """Yield events of a run, starting with the current attempt, until it ends or its process is gone."""
-    past: list[ProgressEvent] = []
-    events, offset = read_events(root, run.id)
-    while events:
-        past += events
-        events, offset = read_events(root, run.id, offset)
-    if past and past[-1].what != "run_ended":  # otherwise the run was resumed and is about to log that
-        yield from current_events(past)
-    yield from follow_events(root, run.id, lambda: is_running_here(run), offset)
 
 
 def current_events(events: Sequence[ProgressEvent]) -> list[ProgressEvent]:

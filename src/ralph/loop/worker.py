@@ -233,6 +233,7 @@ class Worker:
         self._own_changes.add(f"{claim.attempt.run_id} iteration {claim.attempt.iteration}")
         self._own_attempts.add((claim.attempt.run_id, claim.task.id, claim.attempt.number))
         self._heartbeat.watch_claim(claim.task.id, claim.task.claim_token)
+        self._context.record_claim(claim.task.id)
         runner = AttemptRunner(self._context, self._store, claim, self._emit, lambda: self._heartbeat.has_lost_claim)
         try:
             result = runner.run_attempt()

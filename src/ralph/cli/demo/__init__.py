@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 
-from ralph.cli.output import bold, print_json, printable, use_color, working_directory
+from ralph.cli.output import bold, can_move_cursor, print_json, printable, symbol, use_color, working_directory
 from ralph.core.text import one_line
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ class Narrator(Silence):
     """A watcher that prints a line per attempt and, in a terminal, the current activity."""
 
     def __init__(self) -> None:
-        self._is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_live = can_move_cursor(sys.stdout)
         self._width = shutil.get_terminal_size().columns - 1 if self._is_live else 1000
         self._with_memory = False
 
@@ -125,9 +125,11 @@ class Narrator(Silence):
 
     def show_attempt(self, told: DemoAttempt) -> None:
         """Print the result of an attempt, and what it recalled and learned."""
-        mark, code, result = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, printable(told.error))
+        mark, code, result = (
+            (symbol("✓ "), GREEN, "tests pass") if told.done else (symbol("✗ "), RED, printable(told.error))
+        )
         self._print_line(
-            code, f"    {mark} ", _attempt(told.task.title if told.number == 1 else "", told.number) + result
+            code, f"    {mark}", _attempt(told.task.title if told.number == 1 else "", told.number) + result
         )
         if self._with_memory:
             failed = "1 failed try" if told.previous_failures == 1 else f"{told.previous_failures} failed tries"
@@ -158,8 +160,8 @@ def _fit_titles(titles: Sequence[str]) -> str:
     shown = one_line(printable(titles[0]), NOTE_WIDTH)
     for count, title in enumerate(titles[1:], 1):
         if len(shown) + len(title) > NOTE_WIDTH:
-            return f"{shown} · +{len(titles) - count}"
-        shown += f" · {printable(title)}"
+            return f"{shown}{symbol(' · ', ', ')}+{len(titles) - count}"
+        shown += f"{symbol(' · ', ', ')}{printable(title)}"
     return shown
 
 
@@ -179,7 +181,7 @@ def table(result: DemoResult) -> list[str]:
         bold(" " * 30 + "Attempts            Tokens          Seconds"),
         bold(columns),
         *(_row(task.title, task.without_memory, task.with_memory) for task in result.tasks),
-        paint(DIM, "─" * len(columns)),
+        paint(DIM, symbol("─" * len(columns))),
         _row("Total", before, after),
         f"{'Tasks done':24}{before.done:8}{after.done:6}",
         f"{'  on the first try':24}{before.done_at_first:8}{after.done_at_first:6}",

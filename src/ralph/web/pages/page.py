@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from urllib.parse import urlencode
 
 from ralph.core.records import record
+from ralph.loop.options import start_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ralph.project import Project
     from ralph.web.endpoints import QueryParams
-
-EXAMPLE_AGENT = "claude"
-"""Agent in the command that starts a run if none is configured, because a run requires one."""
 
 
 @record
@@ -75,5 +73,4 @@ def page_url(path: str, **parameters: str | None) -> str:
 
 def run_command(project: Project) -> str:
     """Return the command that starts a run in this project, to copy from a page."""
-    agent = project.config.agent
-    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {EXAMPLE_AGENT}"
+    return start_command(project.config.agent)
