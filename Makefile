@@ -8,7 +8,9 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-loaded test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-dashboard bench-hooks simulate bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove docs gitleaks lock clean fuzz dist release-check test-install
+.PHONY: help demo clean lock docs docs-site gitleaks dist release-check
+.PHONY: check lint types layers test test-loaded test-all test-postgres test-agents test-api test-browser test-install fuzz torture soak
+.PHONY: bench bench-dashboard bench-hooks bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove simulate
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -129,7 +131,7 @@ $(VENV)/.chromium: | $(BIN)/python
 test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
 	@$(call TEST,-rs tests/browser)
 
-check: lint types layers test-all test-postgres test-api test-browser test-agents ## All that must pass before a change lands
+check: lint types layers docs-site test-all test-postgres test-api test-browser test-agents ## All that must pass before a change lands
 
 lint: $(VENV)/.dev ## Style and common mistakes (ruff)
 	@$(BIN)/ruff check .
@@ -213,8 +215,16 @@ test-install: $(VENV)/.dev $(INSTALLERS)/.done ## Install the wheel with pip, pi
 release-check: test-install ## Say what a release still needs; compare two builds
 	@$(BIN)/python -m tests.distribution.release check
 
-docs: $(VENV)/.dev ## Generate docs/cli.md, docs/http.md, tables in docs and the skill of the plugin
+docs: $(VENV)/.dev ## Generate references and settings, tables in docs and the skill of the plugin
 	@$(BIN)/python docs/generate.py
+
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
+	@echo "Installing MkDocs (once) ..."
+	@$(PIP) --require-hashes --no-deps -r requirements/docs.txt
+	@touch $@
+
+docs-site: $(VENV)/.docs ## Build the documentation as a site in site/; open site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gitleaks.toml from its repository
 	$(BIN)/python requirements/gitleaks.py $(CONFIG)
@@ -224,7 +234,8 @@ lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra otel --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra fuzz --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet --constraint requirements/run.txt -o requirements/fuzz.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra docs --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet --constraint requirements/dev.txt -o requirements/docs.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) $(PEERS) .bench-cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) site .bench-cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -263,9 +263,17 @@ def protected_files() -> str:
     return _table(("group", "files"), rows)
 
 
+def decisions() -> str:
+    """Return the list of decisions."""
+    pages = sorted((HERE / "decisions").glob("0*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for page in pages]
+    return "".join(f"- [{title}]({page.name})\n" for page, title in zip(pages, titles, strict=True))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "dashboard-pages": dashboard_pages,
+    "decisions": decisions,
     "file-formats": lambda: f"{format_table()}\n",
     "mcp-tools": mcp_tools,
     "memory-types": memory_types,
@@ -288,7 +296,7 @@ def _with_tables(page: str) -> str:
 
 def generated_files() -> dict[Path, str]:
     """Return the content of all files that are derived from the program, by path."""
-    pages = {page: page.read_text(encoding="utf-8") for page in sorted(HERE.glob("*.md"))}
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted([*HERE.glob("*.md"), *HERE.glob("*/README.md")])}
     return {
         **{page: _with_tables(text) for page, text in pages.items() if TABLE.search(text)},
         HERE / "cli.md": cli_reference(),

@@ -20,8 +20,8 @@ MISSING_NAMES = {
     "windows": {
         "os": "O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH chown fchmod fchown fork getegid geteuid getgid "
         "getloadavg getpgid getpgrp getpriority getsid getuid killpg memfd_create mkfifo nice openpty pidfd_open "
-        "posix_fadvise posix_fallocate posix_spawn pread pwrite sched_getaffinity setpgid setpriority setsid statvfs sync "
-        "uname wait3 wait4 waitid",
+        "posix_fadvise posix_fallocate posix_spawn pread pwrite sched_getaffinity setpgid setpriority setsid statvfs "
+        "sync uname wait3 wait4 waitid",
         "signal": "SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGTSTP SIGURG SIGUSR1 SIGUSR2 "
         "SIGWINCH SIGXFSZ alarm pthread_sigmask setitimer sigwait",
     },

@@ -358,7 +358,7 @@ class EpisodesConfig:
         return int(self.max_mb * 1_000_000)
 
 
-@section("learning", "what your agent may propose to learn when a run ends; see docs/memory.md")
+@section("learning", "what your agent may propose to learn when a run ends; see docs/reflection.md")
 class LearningConfig:
     """Reflection by an agent at the end of a run."""
 
