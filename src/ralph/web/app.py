@@ -46,6 +46,7 @@ from ralph.web.problems import (
     error_detail,
     problem_response,
 )
+from ralph.web.readers import ReaderProcesses
 from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
 
@@ -121,6 +122,7 @@ class WebApp:
         self._mode = mode or ServerMode()
         self._auth = Authenticator(token, port, hosts, mcp_tokens)
         self._threads = ProjectThreads(root, is_read_only=self._mode.is_read_only)
+        self._readers = ReaderProcesses(root)
         self._feed = EventFeed(self._threads)
         self._static = StaticFiles(directory=STATIC)
         self.end_streams = self._feed.close
@@ -163,6 +165,7 @@ class WebApp:
     def close(self) -> None:
         """Close all streams and projects."""
         self.end_streams()
+        self._readers.close()
         self._threads.close()
 
     # --- routes -----------------------------------------------------------------------------
@@ -196,7 +199,7 @@ class WebApp:
                 return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
             if endpoint.method == "GET":
-                result = await self._threads.use(work)
+                result = await self._read(request, endpoint, path, work)
             else:
                 actor = await self._actor_of(request, PERSON)
                 result = await self._threads.use(work, actor, is_write=True)
@@ -205,6 +208,15 @@ class WebApp:
             return Response(result.text, endpoint.status, headers, "text/html" if result.file_name else kind)
 
         return respond
+
+    async def _read(
+        self, request: Request, endpoint: Endpoint, path: Sequence[str], work: Callable[[Project], RawResponse]
+    ) -> RawResponse:
+        """Return what a GET endpoint answers: a process does if many ask at once and no read has files to sync."""
+        if not self._threads.leaves_files_to_background:
+            return await self._threads.use(work)
+        items = request.query_params.multi_items()
+        return await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work))
 
     async def _answer_mcp(self, request: Request, _: Sequence[str]) -> Response:
         return await answer_mcp(request, self._threads, await self._actor_of(request, AGENT))
