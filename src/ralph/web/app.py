@@ -198,8 +198,11 @@ class WebApp:
                 result = endpoint.handler(project, *path, **arguments)
                 return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
-            if endpoint.method == "GET":
-                result = await self._read(request, endpoint, path, work)
+            if endpoint.method == "GET" and self._threads.leaves_files_to_background:
+                items = request.query_params.multi_items()
+                result = await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work))
+            elif endpoint.method == "GET":
+                result = await self._threads.use(work)
             else:
                 actor = await self._actor_of(request, PERSON)
                 result = await self._threads.use(work, actor, is_write=True)
@@ -208,15 +211,6 @@ class WebApp:
             return Response(result.text, endpoint.status, headers, "text/html" if result.file_name else kind)
 
         return respond
-
-    async def _read(
-        self, request: Request, endpoint: Endpoint, path: Sequence[str], work: Callable[[Project], RawResponse]
-    ) -> RawResponse:
-        """Return what a GET endpoint answers: a process does if many ask at once and no read has files to sync."""
-        if not self._threads.leaves_files_to_background:
-            return await self._threads.use(work)
-        items = request.query_params.multi_items()
-        return await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work))
 
     async def _answer_mcp(self, request: Request, _: Sequence[str]) -> Response:
         return await answer_mcp(request, self._threads, await self._actor_of(request, AGENT))
