@@ -1,7 +1,7 @@
 """An unchanged Firefox, driven by its own remote protocol (Marionette).
 
-Playwright drives only a Firefox of its own, or one that knows commands which Debian's does not have yet, and geckodriver is
-no package there. The protocol is a JSON array per command, after its length, over a local connection.
+Playwright drives only a Firefox of its own, or one that knows commands which Debian's does not have yet, and
+geckodriver is no package there. The protocol is a JSON array per command, after its length, over a local connection.
 """
 
 from __future__ import annotations
@@ -95,9 +95,8 @@ class Firefox:
 
     def see(self, css: str, text: str = "") -> str:
         """Wait for something with a text on the page, and return its id."""
-        found: list[Any] = []
-        wait_until(lambda: found.append(self.run(SHOWN, css, text)) or found[-1])
-        return str(found[-1][ELEMENT])
+        wait_until(lambda: self.run(SHOWN, css, text))
+        return str(self.run(SHOWN, css, text)[ELEMENT])
 
     def click(self, css: str, text: str = "") -> None:
         """Click on something once it is there."""
