@@ -128,7 +128,16 @@ $(VENV)/.chromium: | $(BIN)/python
 	fi; \
 	echo "No Chromium could be had: the tests in a browser are skipped. On Debian: apt install chromium, or say make test-browser TOOLS=install as root."
 
-test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
+$(VENV)/.firefox: | $(BIN)/python
+	@for name in "$$RALPH_FIREFOX" firefox-esr firefox; do \
+		if [ -n "$$name" ] && command -v "$$name" >/dev/null 2>&1; then touch $@; exit 0; fi; done; \
+	if $(MAY_INSTALL); then \
+		echo "Installing Firefox to test with (once) ..."; \
+		{ $(INSTALL) firefox-esr; } >/dev/null 2>&1 && touch $@ && exit 0; \
+	fi; \
+	echo "No Firefox could be had: the main stories are walked in Chromium only. On Debian: apt install firefox-esr, or say make test-browser TOOLS=install as root."
+
+test-browser: $(VENV)/.dev $(VENV)/.chromium $(VENV)/.firefox ## Walk through the dashboard in real browsers (Chromium, main stories in Firefox)
 	@$(call TEST,-rs tests/browser)
 
 check: lint types layers docs-site test-all test-postgres test-api test-browser test-agents ## All that must pass before a change lands

@@ -47,6 +47,11 @@ def git(root: Path, *words: str) -> str:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Path]:
     """Return a trusted project in git with a scripted agent and one task."""
+    yield from make_shop(tmp_path)
+
+
+def make_shop(tmp_path: Path) -> Iterator[Path]:
+    """Yield such a project, and end its runs."""
     root = tmp_path / "shop"
     root.mkdir()
     (tmp_path / "agent.sh").write_text(AGENT)
@@ -72,9 +77,9 @@ def server(shop: Path, request: pytest.FixtureRequest) -> Iterator[ServedApart]:
         yield started
 
 
-def test_a_run_is_started_watched_answered_and_committed(shop: Path, server: ServedApart, open_page: Open) -> None:
+def walk_a_day(shop: Path, server: ServedApart, page: Page) -> None:
+    """Start a run on the overview, watch it, answer its question, see its work committed, and stop it."""
     with Project.open(shop) as project:
-        page = open_page(server, "/")
         page.get_by_role("button", name="Start a run").click()
         expect(page.get_by_label("Agent")).to_have_text("command")
         expect(page.locator("#run-gates input:checked")).to_have_count(2)
@@ -104,6 +109,25 @@ def test_a_run_is_started_watched_answered_and_committed(shop: Path, server: Ser
 
         (run,) = project.store.runs.latest(9)
         assert '"gates": ["test -f prices.py"]' in run.options
+
+
+def read_the_report(server: ServedApart, page: Page) -> None:
+    """Read what the run did, down to the changed lines of its attempt, and come back to its task."""
+    page.goto(f"{server.url}/report")
+    done = page.get_by_role("region", name="Done")
+    expect(done).to_contain_text("Round prices")
+    done.get_by_role("link", name="Round prices").click()
+    page.locator(".attempt-head a.mono").first.click()
+    expect(page.locator("[data-file='prices.py']")).to_contain_text('ROUNDING = "cents"')
+    expect(page.locator("#prompt-title")).to_be_visible()
+
+
+def test_a_run_is_started_watched_answered_committed_and_reported(
+    shop: Path, server: ServedApart, open_page: Open
+) -> None:
+    page = open_page(server, "/")
+    walk_a_day(shop, server, page)
+    read_the_report(server, page)
 
 
 def test_what_needs_attention_is_first_and_decided_in_place(shop: Path, server: ServedApart, open_page: Open) -> None:

@@ -16,6 +16,7 @@ from ralph.loop.run_recorder import RunRecorder
 from ralph.store.tasks import TaskDraft
 from ralph.web.openapi import openapi_document
 from ralph.web.pages.docs import describe_type
+from ralph.web.pages.runs import report_line
 from ralph.web.pages.tasks import MAX_UNLINKED_DONE_TASKS, truncate_to_columns
 from tests.make import a_memory, a_report, begin, finish
 from tests.web.asking import Served
@@ -503,7 +504,8 @@ def test_a_report_is_a_page_and_a_file_to_save(served: Served) -> None:
     html = served.ask("GET", f"/api{path}?format=html")
     told = served.ask("GET", f"/api{path}")
 
-    assert f"ralph task reset {task.id}" in page.text
+    assert "ralph task reset" not in page.text, "a page leads to pages"
+    assert f"ralph task reset {task.id}" in html.text
     assert HTML[:40] in page.text
     assert "img" not in [tag for tag, _ in page.tags]
     assert f"/api{path}?format=html" in page.links("/api")
@@ -515,3 +517,22 @@ def test_a_report_is_a_page_and_a_file_to_save(served: Served) -> None:
     assert told.json["waiting"][0]["id"] == task.id
     assert served.ask("GET", f"/api{path}?format=markdown").kind == "text/plain"
     assert served.ask("GET", "/api/runs/run-none/report").status == 404
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "href"),
+    [
+        ("2 tasks need you, too: ralph task list --status blocked", "Show them", "/tasks?status=blocked"),
+        ("ralph task answer t-1 'TEXT'", "Answer", "/tasks/t-1#answer"),
+        ("Unfinished work is saved: ralph task diff t-1", "See its attempts", "/tasks/t-1#attempts"),
+        ("ralph run --resume", "Start a run", "/#start-run"),
+        ("To measure it: ralph run --holdout 0.1", "", ""),
+        ("Nothing is left to do.", "", ""),
+    ],
+)
+def test_a_report_leads_to_pages_instead_of_commands(text: str, label: str, href: str) -> None:
+    line = report_line(text, can_steer=True)
+
+    assert (line.label, line.href) == (label, href)
+    assert ("ralph" in line.text) == ("ralph" in text and not href)
+    assert report_line("ralph run", can_steer=False).href == ""

@@ -46,6 +46,7 @@ from ralph.web.problems import (
     error_detail,
     problem_response,
 )
+from ralph.web.readers import ReaderProcesses
 from ralph.web.rendering import STATIC, rejection_page, render
 from ralph.web.workers import ProjectThreads
 
@@ -121,6 +122,7 @@ class WebApp:
         self._mode = mode or ServerMode()
         self._auth = Authenticator(token, port, hosts, mcp_tokens)
         self._threads = ProjectThreads(root, is_read_only=self._mode.is_read_only)
+        self._readers = ReaderProcesses(root)
         self._feed = EventFeed(self._threads)
         self._static = StaticFiles(directory=STATIC)
         self.end_streams = self._feed.close
@@ -163,6 +165,7 @@ class WebApp:
     def close(self) -> None:
         """Close all streams and projects."""
         self.end_streams()
+        self._readers.close()
         self._threads.close()
 
     # --- routes -----------------------------------------------------------------------------
@@ -195,7 +198,10 @@ class WebApp:
                 result = endpoint.handler(project, *path, **arguments)
                 return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
-            if endpoint.method == "GET":
+            if endpoint.method == "GET" and self._threads.leaves_files_to_background:
+                items = request.query_params.multi_items()
+                result = await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work))
+            elif endpoint.method == "GET":
                 result = await self._threads.use(work)
             else:
                 actor = await self._actor_of(request, PERSON)

@@ -58,6 +58,11 @@ class ProjectThreads:
         self._background = None if is_read_only else BackgroundSync(root)
         self._figures = SharedFigures()
 
+    @property
+    def leaves_files_to_background(self) -> bool:
+        """Whether no request syncs the memory files itself."""
+        return self._background is not None and self._background.is_active
+
     async def run(self, work: Callable[[], R]) -> R:
         """Run a function that needs no project in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._others, work)

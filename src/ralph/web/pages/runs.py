@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ralph.core.paging import Page
-from ralph.core.records import now
+from ralph.core.records import now, record
 from ralph.loop.report_text import report_document
 from ralph.loop.run_log import is_run_active
 from ralph.memory.lifecycle.confidence import days_between
@@ -28,6 +30,23 @@ MAX_RUN_ATTEMPTS = 500
 """Maximum number of attempts shown with a run."""
 MAX_LEARNED = 1_000
 """Maximum number of learned memories shown with a run."""
+
+
+START_PATH = "/#start-run"
+"""Where a run is started."""
+_PAGES_OF_COMMANDS = (
+    (r"ralph task answer (\S+).*", "Answer", "/tasks/{}#answer"),
+    (r"ralph task approve (\S+)", "Review the change", "/tasks/{}#held"),
+    (r"ralph task (?:reset|show|update) (\S+).*", "Open the task", "/tasks/{}"),
+    (r"ralph task diff (\S+)", "See its attempts", "/tasks/{}#attempts"),
+    (r"ralph task list --status (\w+)", "Show them", "/tasks?status={}"),
+    (r"ralph journal list --run (\S+)", "Journal of the run", "/journal?run={}"),
+    (r"ralph learn review", "Review learnings", "/staging"),
+    (r"ralph memory list", "All memories", "/memories"),
+    (r"ralph (?:watch|resume).*", "Live", "/live"),
+    (r"ralph run(?! --holdout).*", "Start a run", START_PATH),
+)
+"""Pages on which one does what a command of a report does."""
 
 
 class ReportPageQuery(QueryParams):
@@ -100,4 +119,28 @@ def show_latest_report(project: Project, query: ReportPageQuery) -> PageView:
 def _report_view(project: Project, id: str, runs: Sequence[RunStats]) -> PageView:
     report = project.runs.report(id)
     document = report_document(report, project.store.project_name)
-    return PageView(template="run_report.html", values={"report": report, "document": document, "runs": runs})
+    return PageView(
+        template="run_report.html", values={"report": report, "document": document, "runs": runs, "line": report_line}
+    )
+
+
+@record
+class ReportLine:
+    """Line of a report, whose command is replaced by the page that does the same."""
+
+    text: str
+    label: str = ""
+    href: str = ""
+    """Page; empty if there is none for the command, which the text then has."""
+
+
+def report_line(text: str, *, can_steer: bool) -> ReportLine:
+    """Return a line of a report with the page that does what the command at its end does."""
+    before, _, command = text.rpartition("ralph ")
+    for pattern, label, href in _PAGES_OF_COMMANDS:
+        if (match := re.fullmatch(pattern, f"ralph {command}")) and (can_steer or href != START_PATH):
+            said = before.rstrip().removesuffix(":")
+            return ReportLine(
+                text=f"{said}." if said else "", label=label, href=href.format(*map(quote, match.groups()))
+            )
+    return ReportLine(text=text)
