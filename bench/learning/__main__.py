@@ -29,8 +29,9 @@ RELATIONS = {
     "same": ONE_FACT,
 }
 """What short statements may be judged as, by how they are labeled: an exception is a memory of its own."""
-HALVES = ("tune", "test", "fresh")
-"""What tuned the rules, what did not, and what was written later by somebody who had not seen them."""
+HALVES = ("tune", "test", "fresh", "last")
+"""What tuned the rules; what did not; what was written before looking at them, and improved them; and what was written
+after that, and has not been looked at since."""
 
 
 class Score:

@@ -211,6 +211,38 @@ def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Projec
     assert round(antipattern.confidence, 2) == 0.44  # two occurrences, and a task that was done without it
 
 
+def failures_of_two_tasks(project: Project, *reasons: str) -> list[str]:
+    """Return the antipatterns after two tasks have failed for a reason each, and were done."""
+    replies = []
+    for title, reason in zip("AB", reasons, strict=True):
+        project.tasks.add(title)
+        replies.append(a_failure(reason))
+    run(project, ScriptedAgent(*replies, done()))
+    return [memory.content for memory in of_kind(project, "antipattern")]
+
+
+def test_the_same_error_at_another_time_and_place_is_one_antipattern(project: Project) -> None:
+    (learned,) = failures_of_two_tasks(
+        project,
+        "ModuleNotFoundError: No module named 'yaml' at /home/a/x.py:12 2026-01-01T10:00:00Z",
+        "/srv/b/y.py:7: ModuleNotFoundError: No module named 'yaml' (took 3.2s)",
+    )
+
+    assert "Avoid: ModuleNotFoundError: No module named 'yaml'. " in learned
+    assert "Seen 2 times in 2 tasks" in learned
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        ("FileNotFoundError: No such file: 'data/a.csv'", "FileNotFoundError: No such file: 'data/b.csv'"),
+        ("Not logged in. Please run /login", "Not logged in. Please run /login"),
+    ],
+)
+def test_other_errors_and_those_of_the_service_are_none(project: Project, reasons: tuple[str, str]) -> None:
+    assert failures_of_two_tasks(project, *reasons) == []
+
+
 def test_missing_files_are_no_network_failure(project: Project) -> None:
     for title in ("Implement the importer", "Implement the exporter"):
         project.tasks.add(title)

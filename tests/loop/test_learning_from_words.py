@@ -114,6 +114,26 @@ def test_notes_that_a_fix_tells_are_no_memory_beside_it(trial: Trial) -> None:
     assert list(memories.values()) == [SAID]
 
 
+def test_a_rule_that_a_fix_tells_supports_it_in_other_words(trial: Trial) -> None:
+    trial.project.tasks.add("A")
+    fixed = trial.root / "fixed"
+
+    def fix(prompt: str, session: object) -> str:
+        if "is not under" in prompt:
+            fixed.touch()
+        return f"<journal>{RULE}</journal>{DONE}"
+
+    gate = "test -e fixed || { echo \"error TS6059: 'money.ts' is not under 'rootDir'.\"; exit 2; }"
+    trial.run(ScriptedAgent(fix), execution={"gates": (gate,)})
+    trial.project.tasks.add("Translate the welcome mail")
+    reworded = "Import packages by their workspace name and never by relative paths, otherwise `tsc -b` fails."
+    trial.run(ScriptedAgent(f"<journal>{reworded}</journal>{DONE}"))
+
+    (memory,) = trial.memories()
+    assert (memory.kind, memory.support) == ("fix", 2)
+    assert memory.content.endswith(f"**Fix:** {RULE}")
+
+
 # --- the last message ----------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ralph.core.records import Memory, MemoryState, record, replace
 from ralph.core.tokenize import tokenize
 from ralph.memory.lifecycle.confidence import reinforce
-from ralph.memory.lifecycle.gate_fixes import fixed_error, tells_fix
+from ralph.memory.lifecycle.gate_fixes import fix_text, fixed_error, tells_fix
 from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, comparable_key, is_better_wording, relate
 from ralph.store.memory_queries import MemoryFilter, row_to_memory
 from ralph.store.stated_again import is_confirmed
@@ -60,10 +60,17 @@ def find_paraphrase(memories: MemoryStore, memory: Memory) -> Paraphrase | None:
 
 
 def _relation(memory: Memory, known: Memory) -> Relation:
-    """Return what a new memory is to a known one; a fix of the same error is the same, one in its words says more."""
+    """Return what a new memory is to a known one: who says what fixed a gate says more than who states it as a rule."""
     if (error := fixed_error(memory)) and error == fixed_error(known):
         return Relation.SAME
-    return Relation.REFINEMENT if tells_fix(memory, known) else relate(memory.content, known.content)
+    fix, known_fix = fix_text(memory), fix_text(known)
+    if fix and not known_fix:
+        is_told = tells_fix(memory, known) or relate(fix, known.content) in ONE_FACT
+        return Relation.REFINEMENT if is_told else Relation.DIFFERENT
+    if known_fix and not fix:
+        is_told = tells_fix(known, memory) or relate(memory.content, known_fix) in ONE_FACT
+        return Relation.SAME if is_told else Relation.DIFFERENT
+    return relate(memory.content, known.content)
 
 
 def is_echo(found: Paraphrase, memory: Memory, told: Collection[str]) -> bool:
@@ -75,6 +82,7 @@ def reinforce_paraphrase(memories: MemoryStore, found: Paraphrase, memory: Memor
     """Return the known memory, strengthened, in the better of both wordings; a person's words stay."""
     known = found.known
     is_better = found.relation is Relation.REFINEMENT or is_better_wording(memory.content, known.content)
+    is_better &= not fix_text(known) or bool(fix_text(memory))
     may_reword = memory.state in (MemoryState.ACTIVE, known.state) and not memories.history.is_by_person(known.id)
     worded = memory if is_better and may_reword else known
     updated = reinforce(known, memory, memory.updated_at)

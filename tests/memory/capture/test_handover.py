@@ -369,6 +369,10 @@ def test_the_title_of_a_fix_says_what_was_wrong(problem: str, title: str) -> Non
             "RuntimeError: Working outside of application context.",
             "Jobs run outside of a request: wrap them in `with_app_context`.",
         ),
+        (
+            "no such table: customers",
+            "Run `flask db upgrade` before the tests, otherwise the `customers` table is missing.",
+        ),
         ("the export has no byte order mark", "CSV files must be written with a BOM because Excel needs it."),
     ],
 )

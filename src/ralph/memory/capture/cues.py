@@ -32,13 +32,15 @@ _FAILURE = (
     r"|silently"
     r"|leak(?:s|ing)?|races?|injection|quadratic|wrong|missing|mismatch|reject(?:s|ed)?|ignores?|los(?:es|t)"
     r"|drops?|skips?"
+    r"|deadlocks?|corrupts?|overflows?|overwrit(?:es|ten)|off by|out of (?:memory|sync)"
     r"|broken|flaky|errors?|orphaned|bypass(?:es)?|refuses?|collides?|collisions|shifts|stale|unbounded|vulnerable)\b"
 )
 _CONVENTION = (
     r"\b(?:named|prefix(?:ed|es)?|suffix(?:ed|es)?|naming|numbered|indent(?:ed|ation)?|line length|use tabs|\w+ spaces"
     r"|docstrings?"
     r"|annotations?|type hints|decorator|commit messages?|changelog entries|uppercase|lowercase|alphabetical\w*)\b"
-    r"|\b(?:names?|messages?|files?|tests?|entries|identifiers) (?:\w+ ){0,2}?(?:start|end|begin|use|include)s?\b"
+    r"|\b(?:names?|messages?|files?|tests?|entries|identifiers) (?:\w+ ){0,2}?"
+    r"(?:start|end|begin|use|include|read|contain|match|follow)s?\b"
     r"|\b(?:start|end|begin)(?:s|ing)? (?:\w+ ){0,4}?(?:with|in) ['`\"._]|\b(?:snake|camel|kebab|pascal)[-_ ]?case\b"
 )
 
@@ -49,7 +51,8 @@ CUES = (
         weight=1.0,
         types=("constraint",),
         pattern=(
-            r"\b(?:must(?:n't)?(?! have\b)|(?:has|have) to (?!do\b)|needs? (?:to|an?)\b|shall|(?:is|are) (?:required"
+            r"\b(?:must(?:n't)?(?! have\b)|(?:has|have) to (?!do\b)|needs?(?: to| an?|(?= `))"
+            r"|shall|(?:is|are) (?:required"
             r"|mandatory|forbidden|pinned)|may (?:not|only|never)|not allowed|required|requires"
             r"|should (?:not|never|only|always))\b"
         ),
@@ -83,7 +86,10 @@ CUES = (
         name="prohibition first",
         weight=0.8,
         types=("constraint",),
-        pattern=r"^(?:never(?! mind)|always|don't|do not|avoid|no (?!further|blocking|issues|problem)\w+ \w+)\b",
+        pattern=(
+            r"^(?:(?:please )?(?:never(?! mind)|always|avoid)|don't|do not"
+            r"|no (?!further|blocking|issues|problem)\w+ \w+)\b"
+        ),
     ),
     Cue(name="universal", weight=0.8, types=("constraint",), pattern=r"^(?:all|every|each|only)\b"),
     Cue(
@@ -93,7 +99,8 @@ CUES = (
         pattern=(
             r"\b(?:instead of|rather than|in favou?r of|chose|chosen|decided|ruled out|went with|settled on|opted"
             r"|prefer|kept"
-            r"|stay(?:s|ed)? (?:on|with)|switched|picked|superseding|decision|agreement)\b|, not (?:in|by|the"
+            r"|stay(?:s|ed)? (?:on|with)|on purpose|deliberately|intentionally"
+            r"|switched|picked|superseding|decision|agreement)\b|, not (?:in|by|the"
             r"|per)\b|\band not\b"
         ),
     ),
@@ -117,7 +124,7 @@ CUES = (
             r"|, so\b|, which\b"
         ),
     ),
-    Cue(name="aside", weight=0.9, pattern=r"\w;? (?:-|–|—) \w|\w: [`\w]|;\s"),
+    Cue(name="aside", weight=0.9, pattern=r"[\w`)];? (?:-|–|—) \w|[\w`)]: [`\w]|;\s"),
     Cue(name="failure", weight=0.4, types=("pitfall",), pattern=_FAILURE),
     Cue(
         name="fails when",
@@ -147,22 +154,22 @@ CUES = (
             r"\b(?:lives?|sits?|resides?|registered|declared|defined|stored|kept|read|configured|enforced|created"
             r"|generated"
             r"|derived|written|exposed|evaluated|verified|located|organi[sz]ed|structured|grouped|implemented"
-            r"|wired|loaded|done) (?:\w+ ){0,3}?(?:in|under|at|by|from"
+            r"|wired|loaded|polled|done) (?:[\w,]+ ){0,3}?(?:in|under|at|by|from"
             r"|through|via|as"
             r"|with|on|after)\b|\b(?:go|goes|flows?|pass|passes|enters?) (?:only )?through\b|\b(?:is"
             r"|are) (?:all )?in `?[\w.-]+/"
             r"|\b(?:owns?|wraps?|implements?|inherits?|extends?|composing|composes|delegates?|dispatch(?:es)?"
-            r"|shares?|parses"
+            r"|shares?|parses|precedence"
             r"|emits?|emitted|scans?|returns?|consists?)\b"
         ),
     ),
+    Cue(name="uses", weight=0.1, types=("architecture", "dependency"), pattern=r"\buses?\b"),
     Cue(
-        name="uses",
+        name="handles",
         weight=0.1,
-        types=("architecture", "dependency"),
+        types=("architecture",),
         pattern=(
-            r"\b(?:uses?|reads?|writes?|stores?|creates?|runs? in|hash(?:es)?|receives?|appl(?:y|ies)|overrides?"
-            r"|keeps?"
+            r"\b(?:reads?|writes?|stores?|creates?|runs? in|hash(?:es)?|receives?|appl(?:y|ies)|overrides?|keeps?"
             r"|treats?|compares?|hold)\b"
         ),
     ),
@@ -218,11 +225,19 @@ CUES = (
             r"^(?:\W*)(?:i|i'm|i'll|i've|i'd|i\b.{0,12}\b(?:looked|ran|read)|let me|let's|we'll|we(?: can| could"
             r"| should| need)\b"
             r"|here(?:'s| is| are)|looking|reading|checking|opened|ran|reviewed|based on|now,? i|now i|sorry"
-            r"|you can)\b"
+            r"|you can)\b|\bI (?:never|always|only|just)\b"
         ),
     ),
     Cue(name="first person", weight=-1.6, is_cased=True, pattern=r"\b(?:I|I'm|I'll|I've|I'd|my|me|myself)\b"),
     Cue(name="second person", weight=-1.1, pattern=r"\b(?:you|your|you're|you've|you'd|yourself)\b"),
+    Cue(
+        name="evident",
+        weight=-2.0,
+        pattern=(
+            r"^(?:the|this|our) (?:repo(?:sitory)?|project|code ?base|code|app(?:lication)?|package)"
+            r" (?:uses?|has|contains|is (?:an?|written in|mostly))\b|^there (?:is|are) (?:an?|\d+) "
+        ),
+    ),
     Cue(
         name="deed",
         weight=-1.5,
@@ -239,7 +254,8 @@ CUES = (
         name="order",
         weight=-1.4,
         pattern=(
-            r"^(?:\W*)(?:please|add|create|implement|write|update|refactor|move|rename|remove|delete|fix|make"
+            r"^(?:\W*)(?:please(?! (?:never|always|avoid)\b)"
+            r"|add|create|implement|write|update|refactor|move|rename|remove|delete|fix|make"
             r"|extract|change"
             r"|replace|introduce|read|wire|ensure|build|define|extend|test (?:it|the|that|whether)|verify|check|review"
             r"|consider|investigate|look|start"
@@ -266,9 +282,9 @@ CUES = (
         weight=-2.5,
         pattern=(
             r"^(?:next|now|then|todo|will|the (?:creator|planner|critic|editor|explorer)|first(?:ly)?|second(?:ly)?,"
-            r"|finally|step \d|phase \d|plan|after that|implementation order"
+            r"|finally|acceptance(?: criteri\w+)?|goals?|scope|step \d|phase \d|plan|after that|implementation order"
             r"|\d\.)\b"
-            r"|\b(?:i'll|i will|we will add|going to|out of scope|next steps?|later(?: on)?(?![-\w])"
+            r"|\b(?:i'll|i will|we will add|going to|out of scope|next steps?|(?<!or )later(?: on)?(?![-\w])"
             r"|should (?:start|decide"
             r"|look)"
             r"|follow-up:|this plan|the refactor would)\b"
@@ -279,7 +295,7 @@ CUES = (
         weight=-1.5,
         pattern=(
             r"\b(?:see|look (?:at|into)|as (?:described|discussed|mentioned)|listed)"
-            r" (?:its|the|above|below|before|my|it|this|that|them|here)\b|\bplease\b"
+            r" (?:its|the|above|below|before|my|it|this|that|them|here)\b|\bplease\b(?! (?:never|always|avoid|use)\b)"
             r"|\bthe (?:failing|broken) (?:test|build|gate)\b"
         ),
     ),

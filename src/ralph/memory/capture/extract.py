@@ -12,7 +12,13 @@ import re
 from ralph.core.records import Memory, MemorySource, MemoryState, record
 from ralph.core.text import extract_title, one_line, sanitize
 from ralph.memory.capture.conventions import find_conventions, own_files
-from ralph.memory.lifecycle.error_category import TOOLING_CATEGORIES, classify_error, error_line, normalized_error
+from ralph.memory.lifecycle.error_category import (
+    TOOLING_CATEGORIES,
+    classify_error,
+    error_line,
+    normalized_error,
+    without_time_and_place,
+)
 from ralph.memory.lifecycle.estimates import complexity, estimate_confidence
 from ralph.memory.lifecycle.evidence import evidence_confidence
 from ralph.memory.lifecycle.failure_cause import is_service_error
@@ -243,7 +249,7 @@ def _recurring_error(iteration: LoopIteration) -> _RecurringError | None:
     return _RecurringError(
         key=normalized_error(line, with_names=True),
         category=category,
-        description=f"Avoid: {line}",
+        description=f"Avoid: {without_time_and_place(line)}",
         advice=advice.removeprefix("Avoid: "),
         is_tooling=category in TOOLING_CATEGORIES,
     )

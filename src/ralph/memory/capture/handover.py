@@ -109,14 +109,15 @@ def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str],
 def _what_changed(notes: str, problem: str) -> str:
     """Return the sentences of notes that say what fixed a problem; all of the notes if none does.
 
-    Notes are about the whole task. Sentences with words of the problem are about it; where there are none, the first
-    one that is worth keeping is likely to be.
+    Notes are about the whole task. Sentences with the most words of the problem are about it; where none has any, the
+    first one that is worth keeping is likely to be.
     """
     telling = [one for one in split_sentences(notes[:MAX_TEXT_LENGTH]) if not (is_routine(one) or is_steering(one))]
     if not telling:
         return "" if is_steering(notes) else notes
     words = _telling_words(problem)
-    about = [one for one in telling if words & _telling_words(one)]
+    shared = [len(words & _telling_words(one)) for one in telling]
+    about = [one for one, count in zip(telling, shared, strict=True) if 2 * count > max(shared)]
     kept = [one for one in telling if assess(one, "completion").is_kept]
     return " ".join(dict.fromkeys(about or kept[:1] or telling))
 

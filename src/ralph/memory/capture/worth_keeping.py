@@ -100,6 +100,7 @@ _TYPE_RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("structure", "architecture"),
         ("dependency", "dependency"),
         ("uses", "architecture"),
+        ("handles", "architecture"),
     ),
 }
 """Cues and the memory type that each makes of a sentence, by place and then for all; the first one found decides."""

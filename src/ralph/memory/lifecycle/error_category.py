@@ -111,6 +111,25 @@ _SUMMARY = re.compile(
     r"|\bexit(?:ed)?(?: with)? (?:code|status) \d+\W*$|^found \d+ errors?\b|^error: build failed",
     re.IGNORECASE,
 )
+_VARYING = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?", ""),
+        (r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?\b", ""),
+        (r"\(?\b(?:(?:took|after|in) )?\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds?|min|minutes?)\b\)?", ""),
+        (
+            r"[(\[]?(?:\b(?:at|in|from|on) )?(?<![\w'\"`/.@-])[\w./@-]{1,200}\.\w{1,5}"
+            r"(?::\d+(?::\d+)?|\(\d+,\d+\)|,? line \d+)[)\]]?",
+            "",
+        ),
+        (r"(?<![\w.~-])(?:/[\w.@+-]+)+/(?=[\w.@+-])", "#/"),
+        (r"0x[0-9a-f]+|\d+", "#"),
+        (r"\(\s*\)|\[\s*\]", ""),
+    )
+)
+"""What differs when the same error occurs again, and what stands for it."""
+_TIMES_AND_PLACES = _VARYING[:4]
+_QUOTED = re.compile(r"['\"`][^'\"`]{0,80}['\"`]")
 _ERROR_WORD = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
 
 
@@ -138,6 +157,13 @@ def without_location(line: str) -> str:
     return _LOCATION.sub("", line)
 
 
+def without_time_and_place(line: str) -> str:
+    """Return an error without when it happened, how long it took and where in a file."""
+    for pattern, _ in _TIMES_AND_PLACES:
+        line = pattern.sub("", line)
+    return " ".join(line.split()).rstrip(" ,;:([") or line
+
+
 def without_error_mark(line: str) -> str:
     """Return a line without the letter by which pytest marks errors."""
     return _ERROR_MARK.sub("", line)
@@ -149,13 +175,17 @@ def is_error_summary(line: str) -> bool:
 
 
 def normalized_error(line: str, *, with_names: bool = False) -> str:
-    """Return an error line without line numbers, addresses and paths, to recognize it when it recurs.
+    """Return an error line without what differs from time to time and from place to place, to recognize it again.
 
-    Names in quotes are left out as well, unless they are asked for.
+    That is times, durations, places in files, directories, addresses and numbers. Names in quotes are left out as well,
+    unless they are asked for: the file that is missing is what an error is about.
     """
-    volatile = r"0x[0-9a-f]+|\d+|(?:/[\w.-]+)+"
-    pattern = volatile if with_names else rf"{volatile}|['\"`][^'\"`]{{0,80}}['\"`]"
-    return " ".join(re.sub(pattern, "#", line.lower()).split())
+    text = line.lower()
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    if not with_names:
+        text = _QUOTED.sub("#", text)
+    return " ".join(text.split()).rstrip(" .,;:([")
 
 
 def _top_level_lines(error: str) -> list[str]:

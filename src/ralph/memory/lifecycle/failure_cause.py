@@ -37,6 +37,12 @@ _NETWORK_ERROR = re.compile(
     r"|\bnetwork is unreachable\b|\b(?:service|temporarily) unavailable\b|\bbad gateway\b|\bgateway time-?out\b",
     re.IGNORECASE,
 )
+# What only the programs of agents say, so that it is not about the project where an agent reports it as its failure.
+_OWN_SERVICE_ERROR = re.compile(
+    r"\brun /login\b|\bcredit balance is too low\b|\b(?:usage|session|weekly|5-hour) limit reached\b"
+    r"|\bhit your .{0,30}\blimit\b|\bout of extra usage\b|\bexhausted your .{0,30}quota on this model\b",
+    re.IGNORECASE,
+)
 _OWN_ERROR = re.compile(r"^ralph failed\b|\bno longer exists, so the agent had no directory\b", re.IGNORECASE)
 _INTERRUPTED_BY_PERSON = re.compile(
     r"\bby a person\b|\ba person stopped\b|\binterrupted\b|^stopped\.?$|^$", re.IGNORECASE
@@ -76,6 +82,8 @@ def failure_cause(
         return _CAUSES[category]
     if outcome in (AttemptOutcome.ERROR, AttemptOutcome.BLOCKED):
         return _session_error_cause(reason)
+    if outcome is AttemptOutcome.FAILED and _OWN_SERVICE_ERROR.search(reason):
+        return FailureCause.SERVICE
     return FailureCause.AGENT if reason in ("", NO_REASON) else FailureCause.PROJECT
 
 
