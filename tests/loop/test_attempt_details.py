@@ -10,7 +10,7 @@ import pytest
 
 from ralph.core.records import Prompt, PromptSection
 from ralph.loop import attempt_details
-from ralph.loop.attempt_details import latest_details, read_details, save_details
+from ralph.loop.attempt_details import DetailsFile, latest_details, read_details
 from ralph.loop.options import RunOptions
 from ralph.loop.run_log import LIVE_FOLDER
 from ralph.store.episodes import EpisodeFilter
@@ -113,7 +113,7 @@ def test_only_the_latest_are_kept(trial: Trial, monkeypatch: pytest.MonkeyPatch)
         (folder(trial) / f"old.{number}.z").write_bytes(b"")
         os.utime(folder(trial) / f"old.{number}.z", (number, number))
 
-    save_details(trial.root, attempt, prompt)
+    DetailsFile(trial.root, attempt, prompt).save()
 
     kept = {path.name for path in folder(trial).iterdir()}
     assert len(kept) == 10

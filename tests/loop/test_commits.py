@@ -364,6 +364,22 @@ def test_what_was_there_before_a_killed_attempt_is_not_its_unfinished_work(repo:
         assert [line for line in listed.splitlines() if line.startswith("- ")] == ["- ? hard.txt"]
 
 
+def test_unfinished_work_that_a_person_committed_is_not_said_to_be_in_the_tree(repo: Trial) -> None:
+    task = repo.project.tasks.add("Half of it")
+    plays(repo, f"echo half > half.txt\n{SAYS_FAILED}")
+    repo.ralph("run", "--max-iterations", "1", *PROGRAM)
+    repo.project.tasks.block(task.id, "not now")
+    repo.git("add", "half.txt")
+    repo.git("commit", "-qm", "Keep the half")
+    repo.project.tasks.add("Something else")
+    plays(repo, f"echo new > new.txt\n{SAYS_DONE}")
+
+    ran = repo.ralph("run", *PROGRAM)
+
+    assert task.id not in ran.out.split("Stopped:")[0]
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["new.txt"]
+
+
 def test_what_a_person_changes_between_two_attempts_is_not_committed(repo: Trial) -> None:
     repo.project.tasks.add("Hard one")
     plays(repo, FAILS_FIRST)

@@ -38,6 +38,20 @@ def test_of_a_long_spec_the_parts_that_matter_are_shown_with_contents_and_the_co
     assert section.left_out
 
 
+def test_the_contents_of_many_parts_list_those_that_are_not_shown(trial: Trial) -> None:
+    spec = "# Shop\n\nBooks.\n\n" + "\n\n".join(f"## Shelf {n}\n\nPlank {n}. {FILLER[:500]}" for n in range(70))
+    feature = trial.project.features.add("Shop", spec=spec)
+    task = trial.project.tasks.add("Paint the planks", feature=feature.id)
+
+    prompt = trial.project.prompts.preview(task.id).text
+    listed = prompt[prompt.index("<contents>") : prompt.index("</contents>")].splitlines()[1:]
+    hidden = [line for line in listed if re.match(r"\d+\. +Shelf", line) and "[below]" not in line]
+
+    assert len(hidden) > 30
+    assert sum("[below]" in line for line in listed) <= 3
+    assert all(f"## {line.split('.', 1)[1].strip()}\n" not in prompt for line in hidden)
+
+
 def test_every_part_can_be_read_by_its_number(trial: Trial) -> None:
     plan = "1. Write it.\n2. Test it."
     feature = trial.project.features.add("Shop", spec=long_spec(), plan=plan)

@@ -91,6 +91,17 @@ def test_advice_that_nobody_tried_is_repeated(trial: Trial) -> None:
     assert "Expand tabs before counting columns." in agent.prompts[2]
 
 
+def test_prose_about_a_failure_is_said_once(trial: Trial) -> None:
+    trial.project.tasks.add("Serve orders")
+    reason = "Orders cannot be served, because port 8080 is taken by another server."
+    agent = ScriptedAgent(f"{reason}\n\n<task-failed>TASK</task-failed>", DONE)
+
+    trial.run(agent)
+
+    assert agent.prompts[1].count(reason) == 1
+    assert f"- **Why it failed**: {reason}" in agent.prompts[1]
+
+
 def test_an_agent_that_said_nothing_is_not_quoted(trial: Trial) -> None:
     trial.project.tasks.add("Count columns")
     agent = ScriptedAgent(FAILED, FAILED, FAILED, DONE)

@@ -6,14 +6,15 @@ import pytest
 
 from ralph.store import Store
 from ralph.store.episodes import PASSAGES_WITH_RULES
-from ralph.store.memory_queries import HAS_RULES, LAST_EVENT, MEMORIES_WITH_RULES
+from ralph.store.memory_queries import EVENTS_SINCE, HAS_RULES, LAST_EVENT, MEMORIES_WITH_RULES
 from tests.make import a_memory, remember
 
 
-def test_the_newest_event_is_found_without_sorting_all(store: Store) -> None:
+@pytest.mark.parametrize(("query", "values"), [(LAST_EVENT, {}), (EVENTS_SINCE, {"since": 0, "limit": 5})])
+def test_the_newest_events_are_found_without_sorting_all(store: Store, query: str, values: dict[str, int]) -> None:
     remember(store, a_memory("A fact", "It is so."))
 
-    plan = plan_of(store, LAST_EVENT)
+    plan = plan_of(store, query, **values)
 
     assert plan
     assert not [line for line in plan if "Sort " in line or "TEMP B-TREE" in line]

@@ -70,6 +70,23 @@ def test_a_single_frequent_word_finds_the_newest(store: Store, monkeypatch: pyte
     assert len(found.rows) == 100
 
 
+@pytest.mark.sqlite
+def test_reading_a_small_table_at_once_finds_what_reading_word_by_word_does(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = Random(3)
+    _add(store, [" ".join(f"word{int(40 ** chance.random())}" for _ in range(12)) for _ in range(60)])
+    asked = dict.fromkeys((*tokenize("word1 word2 word5 word11 word30"), 'un"heard'), 1.0)
+
+    at_once = store.memories.index.search_words(asked, 20)
+    monkeypatch.setattr("ralph.store.sqlite.words.SMALL_TABLE_ROWS", 0)
+    one_by_one = store.memories.index.search_words(asked, 20)
+
+    assert at_once.rows
+    assert [row["id"] for row in at_once.rows] == [row["id"] for row in one_by_one.rows]
+    assert at_once.word_counts == one_by_one.word_counts
+
+
 def _read_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let 800 postings be too many to be read, as 8,000 are."""
     monkeypatch.setattr("ralph.store.postings.MAX_POSTINGS", 200)

@@ -30,7 +30,7 @@ from ralph.core.records import (
 from ralph.core.text import sanitize
 from ralph.formats.sigils import parse_sigils, strip_sigils
 from ralph.loop import hats, progress
-from ralph.loop.attempt_details import save_details
+from ralph.loop.attempt_details import DetailsFile
 from ralph.loop.environment import (
     SEARCHED_OUTPUT_CHARACTERS,
     session_variables,
@@ -103,6 +103,7 @@ class AttemptRunner:
         """Name of the feature of the task."""
         self._notices: list[str] = []
         """Lines for the log of the task."""
+        self._details: DetailsFile | None = None
         self._is_accepted = False
         """Whether a person accepted the work without a review."""
         self.reply: AgentReply | None = None
@@ -478,7 +479,8 @@ class AttemptRunner:
     def _keep_details(self, prompt: Prompt, verdict: VerificationResult | None = None) -> None:
         """Keep what the session is told and, once its work was checked, the results of that."""
         if self._context.config.episodes.capture:
-            save_details(self._context.root, self._attempt, prompt, verdict)
+            self._details = self._details or DetailsFile(self._context.root, self._attempt, prompt)
+            self._details.save(verdict)
 
     def _ask_feedback(self) -> str:
         """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""

@@ -14,13 +14,13 @@ import zlib
 from contextlib import suppress
 
 from ralph.core.records import OmittedItem, Prompt, PromptSection, record, record_fields
-from ralph.core.redaction import redact
+from ralph.core.redaction import redact, redact_all
 from ralph.core.text import clean, truncate
 from ralph.loop.run_log import is_portable, log_folder, open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -35,10 +35,13 @@ MAX_FILE_BYTES = 1_000_000
 """Maximum size of a file that is read, in bytes."""
 MAX_TEXT_BYTES = 8_000_000
 """Maximum size of its text, in bytes."""
-MAX_LEFT_OUT = 200
+MAX_LEFT_OUT = 50
 """Maximum number of omitted items kept of a section."""
 MAX_OUTPUT_CHARACTERS = 20_000
 """Maximum length of the output of a check, in characters."""
+CLEANUP_INTERVAL = 100
+"""Number of iterations of a run between two looks at how many files there are."""
+FAST_COMPRESSION = 1
 _NAME = re.compile(r"([A-Za-z0-9][\w-]{0,63})\.([0-9]{1,9})\.z", re.ASCII)
 
 
@@ -71,31 +74,51 @@ class AttemptDetails:
 # --- writing -----------------------------------------------------------------------------
 
 
-def save_details(
-    root: Path | str, attempt: Attempt, prompt: Prompt | None, verdict: VerificationResult | None = None
-) -> None:
-    """Keep the prompt of an attempt and, once it was checked, the results; do nothing if that is not possible."""
-    fields = {"prompt": _prompt_fields(prompt) if prompt else None, "checks": _checks(verdict) if verdict else []}
-    with suppress(OSError):
-        path = _path(root, attempt.run_id, attempt.iteration)
-        folder = os.path.dirname(path)  # noqa: PTH120
-        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-        _remove_old(folder)
-        new = f"{path}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(new)  # noqa: PTH108
-        handle = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        with os.fdopen(handle, "wb") as file:
-            file.write(zlib.compress(json.dumps(_safe(fields)).encode()))
-        os.replace(new, path)  # noqa: PTH105
+class DetailsFile:
+    """File of one attempt, written when its session starts, and again once its work was checked."""
+
+    def __init__(self, root: Path | str, attempt: Attempt, prompt: Prompt) -> None:
+        self._root, self._run_id, self._iteration = root, attempt.run_id, attempt.iteration
+        self._packer = zlib.compressobj(FAST_COMPRESSION)
+        fields = json.dumps(_prompt_fields(prompt))
+        self._start = self._packer.compress(f'{{"prompt": {fields}, "checks": '.encode())
+
+    def save(self, verdict: VerificationResult | None = None) -> None:
+        """Keep the prompt and, with a verdict, the results of the checks; do nothing if that is not possible."""
+        packer = self._packer.copy()
+        checks = json.dumps(_safe(_checks(verdict)) if verdict else [])
+        content = self._start + packer.compress(f"{checks}}}".encode()) + packer.flush()
+        with suppress(OSError):
+            path = _path(self._root, self._run_id, self._iteration)
+            folder = os.path.dirname(path)  # noqa: PTH120
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+            if self._iteration % CLEANUP_INTERVAL == 1:
+                _remove_old(folder)
+            new = f"{path}.new"
+            with suppress(FileNotFoundError):
+                os.unlink(new)  # noqa: PTH108
+            handle = open_regular(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(new, path)  # noqa: PTH105
 
 
 def _prompt_fields(prompt: Prompt) -> dict[str, Any]:
+    """Return what is kept of a prompt, with all text from outside cleaned and redacted."""
     sections = [
-        record_fields(section) | {"left_out": [record_fields(one) for one in section.left_out[:MAX_LEFT_OUT]]}
+        _safe(record_fields(section) | {"left_out": ()})
+        | {"left_out": _omitted_fields(section.left_out[:MAX_LEFT_OUT])}
         for section in prompt.sections
     ]
     return {"tokens": prompt.tokens, "sections": sections, "shown": prompt.shown, "episodes": prompt.episodes}
+
+
+def _omitted_fields(items: Sequence[OmittedItem]) -> list[dict[str, Any]]:
+    safe = iter(redact_all([clean(text) for one in items for text in (one.what, one.why, one.id, one.evidence)]))
+    return [
+        record_fields(one) | {"what": next(safe), "why": next(safe), "id": next(safe), "evidence": next(safe)}
+        for one in items
+    ]
 
 
 def _checks(verdict: VerificationResult) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def report_text(report: FailureReport, *, with_suggestion: bool = True) -> str:
     lines = [f"#### Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}"]
     if report.retry_suggestion and with_suggestion:
         lines.append(f"- **Try instead**: {escape_untrusted(report.retry_suggestion)}")
-    if report.tried != SAID_NOTHING:
+    if report.tried not in (SAID_NOTHING, report.why):  # prose without a report is kept as both
         lines.append(f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), MAX_TRIED_CHARACTERS))}")
     lines.append(f"- **Why it failed**: {_why(report.why)}")
     if avoid := _avoid(report):

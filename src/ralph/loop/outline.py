@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 from ralph.core.markdown import find_code_blocks
 from ralph.core.records import record
@@ -66,31 +67,39 @@ def choose_parts(parts: Sequence[TextPart], query: str, room: int) -> set[int]:
 
 
 def contents(parts: Sequence[TextPart], shown: Collection[int]) -> list[str]:
-    """Return a line for each part, deep ones and the last left out if there are too many; shown ones are marked."""
-    listed: Sequence[TextPart] = parts
-    for level in range(6, 0, -1):
-        if len(listed) > MAX_ENTRIES:
-            listed = [part for part in parts if part.level < level or part.number in shown]
-    lines = [
-        f"{part.number}. {'  ' * (part.level - 1)}{one_line(part.title, TITLE_CHARACTERS)}"
-        f"{' [below]' if part.number in shown else ''}"
-        for part in listed[:MAX_ENTRIES]
-    ]
-    left_out = len(parts) - len(lines)
+    """Return a line for each part; shown ones are marked.
+
+    If there are too many, shown ones that follow each other have one line, deep ones are left out, and then the last.
+    """
+    runs: list[list[TextPart]] = [[part] for part in parts]
+    if len(runs) > MAX_ENTRIES:
+        runs = [
+            one for is_shown, run in _runs(parts, shown) for one in ([run] if is_shown else ([part] for part in run))
+        ]
+    for level in range(6, 1, -1):
+        fewer = [run for run in runs if run[0].level < level or run[0].number in shown]
+        if len(runs) > MAX_ENTRIES and any(run[0].number not in shown for run in fewer):
+            runs = fewer
+    lines = [_entry(run, is_shown=run[0].number in shown) for run in runs[:MAX_ENTRIES]]
+    left_out = len(parts) - sum(map(len, runs[:MAX_ENTRIES]))
     return [*lines, f"… and {left_out} more, up to {parts[-1].number}"] if left_out else lines
+
+
+def _entry(run: Sequence[TextPart], *, is_shown: bool) -> str:
+    first, last = run[0], run[-1]
+    numbers = f"{first.number}" if first is last else f"{first.number}-{last.number}"
+    titles = " … ".join(one_line(part.title, TITLE_CHARACTERS) for part in dict.fromkeys((first, last)))
+    return f"{numbers}. {'  ' * (first.level - 1)}{titles}{' [below]' if is_shown else ''}"
 
 
 def shown_runs(parts: Sequence[TextPart], shown: Collection[int]) -> Iterator[list[TextPart]]:
     """Yield the shown parts, those that follow each other together."""
-    run: list[TextPart] = []
-    for part in parts:
-        if part.number in shown:
-            run.append(part)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    return (run for is_shown, run in _runs(parts, shown) if is_shown)
+
+
+def _runs(parts: Sequence[TextPart], shown: Collection[int]) -> Iterator[tuple[bool, list[TextPart]]]:
+    """Yield parts that follow each other and are all shown, or all not, together."""
+    return ((is_shown, list(run)) for is_shown, run in groupby(parts, lambda part: part.number in shown))
 
 
 def _sections(text: str) -> Iterator[tuple[int, str, str]]:

@@ -338,7 +338,5 @@ def _rates(outcomes: Sequence[AttemptOutcome]) -> str:
         return "No attempt has finished yet in this project"
     done = sum(1 for outcome in finished if outcome is AttemptOutcome.DONE)
     failed = sum(1 for outcome in finished if outcome in FAILED_OUTCOMES)
-    return (
-        f"Last {len(finished)} attempts in this project: {100 * done / len(finished):.0f}% done,"
-        f" {100 * failed / len(finished):.0f}% failed"
-    )
+    last = "Last attempt" if len(finished) == 1 else f"Last {len(finished)} attempts"
+    return f"{last} in this project: {100 * done / len(finished):.0f}% done, {100 * failed / len(finished):.0f}% failed"

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from ralph.store.database import ProjectScope, Row
 
 
+_IS_OPEN = "(status < 'done' OR status > 'done')"
+"""Condition for tasks that are not done; unlike `<>`, both parts are looked up in the index."""
+
+
 @record
 class OpenTask:
     """What the loop knew about an unfinished task before a session."""
@@ -30,7 +34,7 @@ class DoneWatch(TaskTable):
         self._newest = newest[0]["seq"] or 0
         rows = scope.query(
             "SELECT id, status, claimed_by, claim_token, lease_until FROM tasks"
-            " WHERE project_id = :project_id AND status <> 'done'"
+            f" WHERE project_id = :project_id AND {_IS_OPEN}"
         )
         self._open = {row["id"]: OpenTask(**{name: row[name] for name in OpenTask.__slots__}) for row in rows}  # type: ignore[attr-defined]
 
@@ -43,7 +47,7 @@ class DoneWatch(TaskTable):
         return found
 
     def _newly_done(self) -> list[Task]:
-        still = self._scope.query("SELECT id FROM tasks WHERE project_id = :project_id AND status <> 'done'")
+        still = self._scope.query(f"SELECT id FROM tasks WHERE project_id = :project_id AND {_IS_OPEN}")
         ids = self._open.keys() - {row["id"] for row in still}
         return [
             task

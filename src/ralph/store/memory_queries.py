@@ -53,6 +53,9 @@ class MemoryFilter:
 
 LAST_EVENT = "SELECT seq FROM memory_events WHERE (project_id = :project_id) = TRUE ORDER BY seq DESC LIMIT 1"
 """Number of the newest event. `= TRUE` keeps SQLite from sorting all events by the index on the project."""
+EVENTS_SINCE = """
+    SELECT * FROM memory_events WHERE (project_id = :project_id) = TRUE AND seq > :since ORDER BY seq LIMIT :limit
+"""
 
 
 MEMORIES_WITH_RULES = """
@@ -184,11 +187,7 @@ class MemoryHistory(MemoryReader):
 
     def since(self, since: int, limit: int) -> list[MemoryEvent]:
         """Return the events of all memories after an event, oldest first."""
-        rows = self.scope.query(
-            "SELECT * FROM memory_events WHERE project_id = :project_id AND seq > :since ORDER BY seq LIMIT :limit",
-            since=since,
-            limit=limit,
-        )
+        rows = self.scope.query(EVENTS_SINCE, since=since, limit=limit)
         return [row_to_memory_event(row) for row in rows]
 
     def last_time(self, what: str) -> str:

@@ -20,8 +20,8 @@ def find_texts(scope: ProjectScope, fragments: Sequence[str]) -> list[str]:
     for start in range(0, len(fragments), MAX_FRAGMENTS):
         patterns = {f"f{n}": _pattern(one) for n, one in enumerate(fragments[start : start + MAX_FRAGMENTS])}
         for table, columns in _COLUMNS.items():
-            text = " || ' ' || ".join(columns)
-            conditions = " OR ".join(f"LOWER({text}) LIKE :{name} ESCAPE '!'" for name in patterns)
+            ilike = scope.database.ilike
+            conditions = " OR ".join(f"{one} {ilike} :{name} ESCAPE '!'" for name in patterns for one in columns)
             query = f"SELECT {', '.join(columns)} FROM {table} WHERE project_id = :project_id AND ({conditions})"
             for row in scope.query(query, **patterns):
                 found |= dict.fromkeys(row[name] for name in columns)

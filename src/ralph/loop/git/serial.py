@@ -208,7 +208,7 @@ class SerialWork:
         started_ns = file_system_time(self._top / self._repository.prefix)
         owner = self._read_owner() if self.commits else None
         if owner and owner.task_id != task_id:
-            if not self._set_aside(owner):
+            if not self._set_aside(owner) and self._changed(self._status()):
                 notes = (f"The unfinished work of {owner.task_id} stays in the tree and out of this task's commit.",)
             owner = None
         moves = self._repository.read_head_log()

@@ -179,6 +179,12 @@ def _earlier_attempts(store: Store, task_id: str, find_dead: Callable[[set[str]]
     return [one for one in found if one.outcome is not None]
 
 
+def _is_reported(recalled: RecalledEpisode, reports: Sequence[FailureReport]) -> bool:
+    """Return whether a failure report of the task says what a passage does, word for word."""
+    said = " ".join(recalled.episode.text.split())
+    return any(said in " ".join(text.split()) for report in reports for text in (report.tried, report.why))
+
+
 def _add_memory(
     store: Store,
     known: PromptContext,
@@ -207,6 +213,6 @@ def _add_memory(
         estimate=_estimate(store, task, known.metrics),
         rules=tuple(rules),
         memories=recalled.shown,
-        episodes=tuple(past),
+        episodes=tuple(one for one in past if not _is_reported(one, reports)),
         left_out=recalled.left_out,
     )

@@ -172,11 +172,12 @@ def _restated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
 def _outdated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
     """Return why memories are left out of which a later candidate says that something else holds now."""
     reasons: dict[int, str] = {}
-    statements = [hit for hit in candidates[:MAX_COMPARED] if hit.row["kind"] != FIX]
-    for place, hit in enumerate(statements):
-        for other in statements[place + 1 :]:
-            earlier, later = sorted((hit, other), key=_stated_at)
-            if earlier.row.get("pinned_at") or len(earlier.vocabulary & later.vocabulary) < MIN_COMMON_WORDS:
+    statements = sorted((hit for hit in candidates[:MAX_COMPARED] if hit.row["kind"] != FIX), key=_stated_at)
+    for place, earlier in enumerate(statements):
+        if earlier.row.get("pinned_at"):
+            continue
+        for later in statements[place + 1 :]:
+            if len(earlier.vocabulary & later.vocabulary) < MIN_COMMON_WORDS:
                 continue
             from ralph.memory.lifecycle.frames import is_certain_change
 

@@ -42,6 +42,8 @@ SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
 SERVER_CACHE_KIB = 512
 """Size of the page cache of each connection of a server, in KiB; otherwise SQLite's own limit is 2,000."""
+MAX_STATEMENTS = 500
+"""Number of prepared statements that a connection keeps; an iteration of the loop uses more than 100."""
 READ_MEANWHILE = "Another process is reading the database: its write-ahead log holds the bytes until that ends."
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
@@ -59,7 +61,7 @@ def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = Fals
     _refuse_emptied(path, create=create)
     try:
         connection = None
-        connection = apsw.Connection(path)
+        connection = apsw.Connection(path, statementcachesize=MAX_STATEMENTS)
         _prepare(connection, path, create=create, waits=not (allow_read_only and disk_problem(path)))
         database = SqliteDatabase(connection, path)
         if connection.pragma("user_version") < SCHEMA_VERSION:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ralph.store.database import WordMatches
 from ralph.store.postings import MAX_POSTINGS, most_selective, plan_reading, top_rows
 
@@ -30,6 +32,8 @@ MAX_SHARED = 3_000
 """Maximum number of postings of a frequent word that are read because the rows contain other words as well."""
 MIN_POSTINGS = 64
 """Number of newest postings that a search reads of every word."""
+SMALL_TABLE_ROWS = 1_000
+"""Number of rows up to which one statement reads all postings of all words, which takes less time than one per word."""
 MIN_CANDIDATES = 300
 """Number of newest postings that a search reads if all words are frequent."""
 
@@ -68,11 +72,14 @@ class _PostingReader:
     ) -> None:
         """`span` is the distance between the first and the last `seq` of the table."""
         self._tuples = read_tuples
+        self._source = source
         self._sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
         self._total, self._span, self._values = total, span, values
 
     def read_planned(self, words: Mapping[str, float], max_postings: int = MAX_POSTINGS) -> dict[str, _Postings]:
         """Return the newest postings of each word, and more as `plan_reading` says."""
+        if self._total <= SMALL_TABLE_ROWS:
+            return self._read_all(words)
         postings = {word: self._read_newest(word) for word in words}
         plan = plan_reading({word: held.count for word, held in postings.items()}, words, self._total, max_postings)
         for word in plan.whole:
@@ -93,6 +100,16 @@ class _PostingReader:
                 )
                 held.seqs = list(dict.fromkeys((*held.seqs, *together)))
         return postings
+
+    def _read_all(self, words: Mapping[str, float]) -> dict[str, _Postings]:
+        """Return all postings of each word."""
+        source = self._source.replace(":word", "asked.value")
+        sql = f"""
+            SELECT (SELECT GROUP_CONCAT(f.rowid) FROM {source}) FROM json_each(:words) AS asked ORDER BY asked.key
+        """
+        found = self._tuples(sql, {**self._values, "words": json.dumps([_phrase(word) for word in words])})
+        read = ([int(seq) for seq in seqs.split(",")] if seqs else [] for (seqs,) in found)
+        return {word: _Postings(seqs, True, len(seqs)) for word, seqs in zip(words, read, strict=True)}
 
     def _read_newest(self, word: str) -> _Postings:
         """Return the newest postings of a word, and the number of all, extrapolated from their density."""
