@@ -108,6 +108,36 @@ def test_small_talk_brings_nothing(store: Store, prompt: str) -> None:
     assert shown_for_session(store, prompt) == []
 
 
+@pytest.mark.parametrize(
+    "prompt", ["can you give that variable a nicer name", "that is a lot of text, leave out the rest"]
+)
+def test_words_of_any_request_are_no_subject(store: Store, prompt: str) -> None:
+    fill(store, a_memory("Field names", "The name of the field is cityAlId."), a_memory("Quotes", "Escape the text."))
+
+    assert shown_for_session(store, prompt) == []
+
+
+def test_a_test_that_was_meant_to_fail_is_not_told(store: Store) -> None:
+    failed = "failure: cmd=npx vitest run scripts/new-fits.sync.test.mjs, exit=1, error=missing sync.mjs"
+    fill(
+        store,
+        a_memory("Red", f"{failed} (expected red gate), next=implement the sync of new fits", kind="fix"),
+        a_memory("Blocked", "Runs of new-fits that only have a blocked sync exit non-zero.", kind="pattern"),
+    )
+    prompt = "new-fits: synced=1 blocked=2 and exits non-zero. Why is the sync blocked?"
+
+    assert shown_for_session(store, prompt) == ["Blocked"]
+    left_out = {one.what: one for one in recall_memories(store, session_query(prompt), cut=SESSION_CUT).left_out}
+    assert dict(left_out["Red"].because)["meant to fail"] < 0
+
+
+def test_a_failure_that_nobody_expected_is_told(store: Store) -> None:
+    failed = "failure: cmd=npx vitest run scripts/new-fits.sync.test.mjs, exit=1, error=sync.mjs reads a stale cache"
+    fill(store, a_memory("Cache", f"{failed}, next=delete the cache before the sync of new fits", kind="fix"))
+
+    assert shown_for_session(store, "the sync of new-fits reads a stale cache again") == ["Cache"]
+
+
 def test_what_was_added_in_the_same_minute_is_no_result_of_a_search(project: Project) -> None:
     fill(project.store, a_memory("Docker first", "Start docker before the integration tests"))
 

@@ -17,6 +17,7 @@ SCORE_DESCRIPTIONS = {
     "source": "other passages of the same session match",
     "end": "end of a session whose other passages match",
     "recency": "age, with a half-life of one year",
+    "date": "learned at the date that the query names",
     "tags": "tags are words of the query",
     "confidence": "current confidence",
     "success": "how often it helped when it was shown",
@@ -25,6 +26,7 @@ SCORE_DESCRIPTIONS = {
     "feature": "learned for the same feature",
     "failure": "learned from the same failure",
     "stale": "files it names have changed or are gone",
+    "meant to fail": "records a test that was meant to fail",
     "text": "contains the exact text of the query",
 }
 """Short description of each score component."""

@@ -32,6 +32,7 @@ MAX_SEGMENTS = 6
 _NAME = re.compile(r"(?<!\w)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)")
 _MENTION = re.compile(r"(?<![\w-])(?:[\w-]+[/\\.])+[\w-]+")
 _PATH = re.compile(r"(?<![\w./-])[\w-]+(?:/[\w.-]+)+")
+_DATE = re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)|\b(?:19|20)\d\d-")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,4}$")
 
 
@@ -74,6 +75,8 @@ class RecallQuery:
     """Identifiers of several words that the task names, as a whole."""
     mentions: frozenset[tuple[str, ...]]
     """Paths and dotted names as lower-case segments, without file extension."""
+    periods: tuple[tuple[float, float], ...] = ()
+    """Days and months that the title names, each by its first day and the one after its last."""
 
 
 def build_query(context: RecallContext) -> RecallQuery:
@@ -113,7 +116,17 @@ def build_query(context: RecallContext) -> RecallQuery:
         hints=frozenset(hints),
         identifiers=frozenset(compound_names(f"{title}\n{body}")),
         mentions=_mentions(f"{title}\n{body}\n{errors}", files),
+        periods=_periods(title, context.at),
     )
+
+
+def _periods(title: str, at: str) -> tuple[tuple[float, float], ...]:
+    """Return the dates that a title names; those in a text are mostly the times of a log."""
+    if not at or not _DATE.search(title):
+        return ()
+    from ralph.memory.recall.dates import named_periods
+
+    return named_periods(title, at)
 
 
 def _top_folders(text: str) -> set[str]:

@@ -21,6 +21,7 @@ from ralph.memory.recall.relations import (
     folder,
     has_same_origin,
     is_consecutive,
+    is_meant_to_fail,
     last_confirmed,
     whole_path,
 )
@@ -75,6 +76,10 @@ COVERAGE_HITS = 20
 """Number of best matching texts that tell how many candidates name files."""
 SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations that a similarity in meaning of 1 is above the mean."""
+MIN_NEAREST, MIN_LEAD = 1.8 / SIMILARITY_DEVIATIONS, 0.7 / SIMILARITY_DEVIATIONS
+"""Similarity in meaning of the nearest text, and its lead over the next, from which it stands out of all others."""
+MIN_TOLD_WORDS = 4
+"""Number of telling words of a query from which it says enough for its meaning to count by itself."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
 MAX_SPLIT_ROWS = 1_000
@@ -313,6 +318,15 @@ class Ranking:
                 hit.add("meaning", amount)
                 if amount >= self._min_similarity and self.telling_words >= MIN_CERTAIN_WORDS:
                     hit.add("similar", 1.0)  # more than chance explains, and it is not about small talk
+        if self._weights is WEIGHTS and self.telling_words >= MIN_TOLD_WORDS:
+            self._mark_nearest(similarities)
+
+    def _mark_nearest(self, similarities: Mapping[int, float]) -> None:
+        """Note which memory stands out of all as the nearest in meaning, if one does."""
+        ranked = sorted(similarities, key=lambda seq: -similarities[seq])
+        best, second = [similarities[seq] for seq in ranked[:2]] if len(ranked) > 1 else (0.0, 0.0)
+        if best >= MIN_NEAREST and best - second >= MIN_LEAD and (hit := self.hits.get(ranked[0])):
+            hit.raise_to("nearest", 1.0)
 
     def require_telling(self, count: float) -> None:
         """Let words count as evidence only where at least so many of them tell something about the subject."""
@@ -370,6 +384,18 @@ class Ranking:
             hit.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
             hit.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
             hit.add("stale", staleness_penalty(row["stale"]))
+            hit.add("meant to fail", float(is_meant_to_fail(row)))
+        self._score_dates()
+
+    def _score_dates(self) -> None:
+        """Add scores for having been learned when the title says, to what matches by its content as well."""
+        if not self._query.periods:
+            return
+        from ralph.memory.recall.dates import closeness
+
+        for hit in self.hits.values():
+            if hit.content_score:
+                hit.add("date", closeness(days_of(hit.row["created_at"]), self._query.periods))
 
     def score_recency(self) -> None:
         """Add scores for recency."""

@@ -1,6 +1,8 @@
-"""What tells from the rows of two memories that they are related: the same file or folder, or learned together."""
+"""What the rows of memories tell: related by a file or folder, learned together, or a failure that was meant."""
 
 from __future__ import annotations
+
+import re
 
 from ralph.memory.lifecycle.confidence import days_between
 
@@ -14,6 +16,13 @@ FILE_KEY_SEGMENTS = 3
 """Number of last segments of a path that identify a file."""
 CONSECUTIVE_WITHIN_DAYS = 10 / (24 * 60)
 """Maximum time between two memories learned together, in days."""
+FIX = "fix"
+"""Kind of memories about what failed, and what helped."""
+_MEANT_TO_FAIL = re.compile(
+    r"\bexpected (?:red|fail(?:s|ure|ing)?|to fail)\b|\bfail(?:s|ed|ing)? as expected\b|\bred (?:gate|phase)\b"
+    r"|\b(?:meant|supposed) to fail\b|\bintentional(?:ly)? (?:failing|red)\b",
+    re.IGNORECASE,
+)
 
 
 def whole_path(path: str) -> str:
@@ -55,3 +64,8 @@ def is_consecutive(one: Row, other: Row) -> bool:
     if _origin(one) or _origin(other):
         return has_same_origin(one, other)
     return 0 < abs(days_between(one["created_at"], other["created_at"])) <= CONSECUTIVE_WITHIN_DAYS
+
+
+def is_meant_to_fail(row: Row) -> bool:
+    """Return whether a memory records the failure of a test that was written first: nothing was wrong."""
+    return row["kind"] == FIX and _MEANT_TO_FAIL.search(row["body"]) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.tokenize import parse_string_list
-from ralph.memory.recall.estimate import estimate_relevance
+from ralph.memory.recall.estimate import NEAREST_RELEVANCE, estimate_relevance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ WEIGHTS = {
     "links": 0.2,
     "meaning": 0.5,
     "recency": 0.15,
+    "date": 0.8,
     "tags": 0.05,
     "confidence": 0.1,
     "success": 0.1,
@@ -33,6 +34,7 @@ WEIGHTS = {
     "feature": 0.1,
     "failure": 0.1,
     "stale": -0.3,
+    "meant to fail": -0.3,
 }
 """Weight of each score component. docs/recall.md lists the measured effect of most of them."""
 
@@ -117,7 +119,7 @@ class ScoredMemory:
         return bool(
             self.telling
             or self.certainty
-            or any(amounts.get(name) for name in ("similar", "named", "feature", "failure"))
+            or any(amounts.get(name) for name in ("similar", "nearest", "named", "feature", "failure"))
         )
 
     @property
@@ -132,7 +134,7 @@ class ScoredMemory:
             return self.inherited
         if self._estimate is None:
             self._estimate = estimate_relevance(self.amounts)
-        return max(self._estimate, self.inherited)
+        return max(self._estimate, self.inherited, NEAREST_RELEVANCE if self.amounts.get("nearest") else 0.0)
 
     def raise_to(self, name: str, amount: float) -> None:
         """Let evidence that is not part of the score have at least this amount."""

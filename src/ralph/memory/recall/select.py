@@ -10,6 +10,7 @@ from __future__ import annotations
 from ralph.core.records import MemorySource, record, session_key
 from ralph.core.tokenize import parse_string_list
 from ralph.memory.recall.evidence import describe_evidence, words_as_written
+from ralph.memory.recall.relations import FIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
 DUPLICATE_SIMILARITY = 0.4
 """Share of common vocabulary from which two memories are compared: they may say the same."""
-FIX = "fix"
-"""Kind of memories about what failed, and what helped."""
 MAX_COMPARED = 20
 """Number of best candidates among which outdated ones are looked for."""
 MIN_COMMON_WORDS = 2
@@ -57,7 +56,7 @@ class Cut:
 
 PROMPT_CUT = Cut(minimum=0.04, share_of_best=0.04)
 """For the prompt of a task, which has room for several memories and is read once."""
-SESSION_CUT = Cut(minimum=0.15, share_of_best=0.4, certain_share=0.1)
+SESSION_CUT = Cut(minimum=0.13, share_of_best=0.4, certain_share=0.1)
 """For what a person types into a session, where most prompts need no memory and three have to be enough."""
 
 
