@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo clean lock docs docs-site gitleaks dist release-check
+.PHONY: help demo clean lock capture docs docs-site gitleaks dist release-check
 .PHONY: check lint types layers test test-loaded test-all test-postgres test-agents test-api test-browser test-install fuzz torture soak
 .PHONY: bench bench-dashboard bench-hooks bench-recall bench-scale bench-prompts bench-decisions bench-learning bench-loop bench-night prove simulate
 
@@ -234,6 +234,9 @@ $(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
 
 docs-site: $(VENV)/.docs ## Build the documentation as a site in site/; open site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+capture: $(VENV)/.dev ## Play the first two minutes in a terminal and write docs/images/first-minute.svg and .cast
+	@$(BIN)/python docs/capture.py
 
 gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gitleaks.toml from its repository
 	$(BIN)/python requirements/gitleaks.py $(CONFIG)

@@ -37,7 +37,9 @@ def cli_reference() -> str:
         "# Command line\n\nGenerated from the program by `make docs`; do not edit.\n",
         f"```\n{EPILOG.strip()}\n```\n",
         "`-C DIR` before the command works in another directory. `--trust` before the command trusts the directory with"
-        " what it brings, and remembers it; see [trust.md](trust.md).\n",
+        " what it brings, and remembers it; see [trust.md](trust.md). `--plain`, anywhere, or `RALPH_PLAIN=1` prints"
+        " text without colors, symbols and moving lines, for screen readers. `ralph` alone says where the project"
+        " stands and what to do next.\n",
     ]
     for name, text in COMMANDS.items():
         parser = _subcommands(build_parser(name))[name]

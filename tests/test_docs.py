@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import runpy
 from functools import reduce
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 
+MAX_CAPTURE_BYTES = 300_000
+"""Maximum size of the image of a terminal, which the first page shows."""
 PACKAGES = "core|store|formats|agents|memory|loop|integrations|web|cli"
 
 
@@ -65,3 +69,13 @@ def test_source_files_that_pages_name_exist(page: str) -> None:
     named += [f"src/ralph/{path}" for path in re.findall(rf"`((?:{PACKAGES})/[\w./-]*)`", text)]
 
     assert sorted({path for path in named if not (ROOT / path).exists()}) == []
+
+
+def test_the_capture_of_a_terminal_can_be_played() -> None:
+    cast, svg = ((ROOT / f"docs/images/first-minute.{name}").read_text(encoding="utf-8") for name in ("cast", "svg"))
+
+    head, *events = [json.loads(line) for line in cast.splitlines()]
+    times = [at for at, kind, _ in events if kind == "o"]
+    assert (head["version"], len(times), times) == (2, len(events), sorted(times))
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert len(svg.encode()) < MAX_CAPTURE_BYTES

@@ -13,6 +13,8 @@ from ralph.cli import COMMANDS, build_parser
 from ralph.core.agents import RUNNABLE_AGENTS
 from ralph.core.errors import RalphError
 from ralph.core.paging import Page
+from ralph.core.records import category_word
+from ralph.core.text import pluralize
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 
@@ -98,5 +100,6 @@ def _records(dest: str, directory: str) -> Mapping[str, str] | None:
         if dest == "entry":
             return {f"{one.run_id}/{one.iteration}": str(one.task_id) for one in project.journal.attempts(page)}
         if dest == "category":
-            return {row["category"]: f"{row['failures']} failures" for row in project.journal.failure_counts()}
+            counts = project.journal.failure_counts()
+            return {category_word(row["category"]): pluralize(row["failures"], "failure") for row in counts}
     return None

@@ -6,10 +6,12 @@ import os
 import select
 import signal
 import sys
-import termios
 import time
-import tty
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+with suppress(ImportError):  # elsewhere than on POSIX, there are no keys
+    import termios
+    import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ MAX_BYTES = 64
 
 def can_read_keys() -> bool:
     """Return whether a person can press keys: at a terminal, and not in a job in the background."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if "termios" not in globals() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()

@@ -280,7 +280,7 @@ def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""
-    mark, what = _MARKS[outcome], outcome_word(outcome)
+    mark, what = _MARKS[outcome], "failed" if outcome == "retried" else outcome_word(outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
     if str(details.get("task_reason", "")).startswith(NEEDS_PERSON):

@@ -336,7 +336,9 @@ class IntegrityCheck:
         try:
             with copied_project(self._root) as copy:
                 changed = [one.path for one in sources]
-                reason = find_defeat(copy, tests, changed, lambda place: run_gates(place, "mutated tests"))
+                reason = find_defeat(
+                    copy, tests, changed, lambda place: run_gates(place, "mutated tests, which have to fail")
+                )
         except (CopyRefusedError, OSError):
             return None  # nothing speaks against the work
         return (reason, sources) if reason else None

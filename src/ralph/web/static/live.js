@@ -9,6 +9,8 @@ const BELOW_PIXELS = 24;
 const LOWEST_PIXELS = 240;
 const MARKS = { done: "✓", failed: "✗", retried: "↻", blocked: "…", interrupted: "⏸", error: "!" };
 const TONES = { done: "good", failed: "bad", error: "bad", retried: "warn", blocked: "warn", interrupted: "warn" };
+// What people read for an outcome: the line says what happens next as well.
+const LIVE_WORDS = { blocked: "unfinished", retried: "failed" };
 // Control sequences, and characters that are invisible or change the text direction.
 const CONTROLS = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
 
@@ -198,7 +200,7 @@ const HANDLERS = {
     one.ended = true;
     one.clock.textContent = seconds(data.seconds);
     one.outcome = data.outcome;
-    const what = data.outcome === "done" && data.handed_to ? `handed over to the ${data.handed_to}` : data.outcome === "blocked" ? "unfinished" : data.outcome;
+    const what = data.outcome === "done" && data.handed_to ? `handed over to the ${data.handed_to}` : LIVE_WORDS[data.outcome] || data.outcome;
     one.end = `${what}${data.reason && data.outcome !== "done" ? `: ${clean(data.reason)}` : ""}`;
     doing(worker, one.end, data.outcome);
     tell(`${MARKS[data.outcome] ?? ""} ${what}${data.reason ? `: ${data.reason}` : ""} (${seconds(data.seconds)})${data.task_status === "pending" && !data.handed_to ? "; will be retried" : ""}`, TONES[data.outcome], worker);
