@@ -540,3 +540,14 @@ esac
     assert subjects(repo)[:2] == ["Write", "Another"]
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["Makefile", "x.txt"]
     assert changes(repo) == []
+
+
+def test_what_setup_writes_does_not_keep_a_run_from_committing(repo: Trial) -> None:
+    repo.project.tasks.add("Write a file")
+    plays(repo, f"echo new > new.txt\n{SAYS_DONE}")
+    assert repo.ralph("setup", "claude", "--yes").code == 0
+
+    assert repo.ralph("run", *PROGRAM).code == 0
+
+    assert subjects(repo)[0] == "Write a file"
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["new.txt"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from ralph.core.errors import WorktreeError
 from ralph.core.records import record
 from ralph.core.redaction import redact
+from ralph.core.skill import SKILL_NAME
 from ralph.core.text import escape_invisible, one_line
 from ralph.loop.git.repository import full_ref, git_error, operation_in_progress, remove_stale_locks
 from ralph.loop.git.worktrees import last_commit, worktree_git_directory
@@ -26,7 +27,7 @@ MAX_NAMED_PATHS = 3
 """Maximum number of paths named in a message."""
 MAX_SUBJECT_LENGTH = 72
 """Maximum length of a commit subject, in characters."""
-OWN_FILES = (".ralph/", ".agent/", ".ralph.toml")
+OWN_FILES = (".ralph/", ".agent/", ".ralph.toml", f".claude/skills/{SKILL_NAME}/")
 """Paths that Ralph itself writes in the person's worktree, whose changes do not matter to it."""
 NEVER_COMMITTED = (".ralph", ".agent/memories.md")
 """Paths that Ralph never commits."""
