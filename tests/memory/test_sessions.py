@@ -418,3 +418,20 @@ def test_what_holds_beyond_a_session_is_staged_at_its_end(project: Project) -> N
     assert {one.memory.origin_session for one in results} == {"s-1"}
     assert project.sessions.learn_from_talk("s-1", "claude") == []
     assert project.sessions.learn_from_talk("unknown", "claude") == []
+
+
+def test_a_session_does_not_confirm_in_other_words_what_it_was_told(project: Project) -> None:
+    text = "Grammar files must use tabs, because the parser rejects spaces."
+    known = project.memory.add(text, type="constraint").memory
+    reworded = "Tabs are required in grammar files because the parser rejects spaces."
+    assert text in begin(project, "s-1")
+
+    project.sessions.store_message("s-1", "claude", f"{reworded}\n\nMEMORY:constraint:{reworded}")
+    project.sessions.learn_from_talk("s-1", "claude")
+
+    assert project.memory.get(known.id).support == 1
+    assert len(project.memory.list()) == 1
+
+    project.sessions.store_message("s-2", "claude", f"MEMORY:constraint:{reworded}")  # it was told nothing
+
+    assert project.memory.get(known.id).support == 2

@@ -20,7 +20,7 @@ from ralph.store.memories import ChangeInfo, change_id, is_change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from ralph.core.actor import Actor
@@ -125,11 +125,11 @@ class MemoryService(MemoryQueries):
         task = self._store.tasks.get_many([self._actor.task_id]).get(self._actor.task_id)
         return self._store.features.get(task.feature_id).name if task and task.feature_id else None
 
-    def learn(self, memories: Sequence[Memory], why: str) -> list[AddResult]:
-        """Add memories that an agent stated; return what became of each."""
+    def learn(self, memories: Sequence[Memory], why: str, told: Collection[str] = ()) -> list[AddResult]:
+        """Add memories that an agent stated, which was told others (`told`, by id); return what became of each."""
         self._actor.require("memory.add")
         change = ChangeInfo(who="agent", why=why)
-        return [self._memories.add(self._with_file_marks(memory), change) for memory in memories]
+        return [self._memories.add(self._with_file_marks(memory), change, told=told) for memory in memories]
 
     # --- changing --------------------------------------------------------------------
 

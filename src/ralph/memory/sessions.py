@@ -278,9 +278,10 @@ class SessionService:
         at = now()
         passages = self._store.episodes.of_source(EpisodeKind.SESSION, id, MAX_TALK_PASSAGES)
         said = [text for one in passages for speaker, text in spoken_parts(one) if speaker is Speaker.PERSON]
-        found = extract_from_session("\n\n".join(said), "person", at)
-        found += extract_from_session(session.summary, "final", at)
-        return self.store_statements(id, agent, found) if found else []
+        by_person = extract_from_session("\n\n".join(said), "person", at)
+        results = self.store_statements(id, agent, by_person, by_person=True) if by_person else []
+        last = extract_from_session(session.summary, "final", at)
+        return results + (self.store_statements(id, agent, last) if last else [])
 
     def store_message(self, id: str, agent: str, text: str, *, is_last: bool = True) -> list[AddResult]:
         """Store the learnings in a message, from sigils and MEMORY lines, and the message as summary.
@@ -291,12 +292,16 @@ class SessionService:
         found = parse_statements(text, self._store.find_texts)
         return self.store_statements(id, agent, found, summary=_summary(text) if is_last else "")
 
-    def store_statements(self, id: str, agent: str, stated: Sequence[Memory], summary: str = "") -> list[AddResult]:
-        """Store statements of a session that are already parsed."""
+    def store_statements(
+        self, id: str, agent: str, stated: Sequence[Memory], summary: str = "", *, by_person: bool = False
+    ) -> list[AddResult]:
+        """Store statements of a session that are already parsed; a person who says what it was told confirms it."""
         with self._store.transaction():
             session = self._find_or_create(id, agent)
             statements = [replace(one, origin_session=id or None) for one in stated]
-            results = self._memory.learn(self._new_statements(session, statements), f"said in a session of {agent}")
+            new = self._new_statements(session, statements)
+            told = () if by_person else session.shown
+            results = self._memory.learn(new, f"said in a session of {agent}", told)
             if id:
                 self._save(
                     session,
