@@ -45,7 +45,7 @@ MASKS = {  # All of them keep the width, so that lines break as they did.
     r"\b\d\d-\d\d \d\d:\d\d:\d\d": "11-18 09:30:00",
     r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [ \d]\d \w\w\w \d\d:\d\d": "Wed 18 Nov 09:30",
     r"\bended \d\d:\d\d": "ended 09:30",
-    r"\b\d\.\ds": "0.1s",
+    r"\b\d\.\d( ?)s\b": r"0.1\1s",
     r"\brun-[0-9a-f]{8}\b": "run-00000000",
     r"\bmem-\d{10}-[0-9a-f]{4}\b": "mem-0000000000-0000",
 }
@@ -121,7 +121,16 @@ def play(capture: Capture) -> None:
     """Type the main commands, outside a project and in one."""
     capture.type("")
     set_up(capture.directory)
-    for command in ("", "task list", "memory list", "memory search tabs", "run -- sh agent.sh", "status", ""):
+    for command in (
+        "",
+        "task list",
+        "memory list",
+        "memory search tabs",
+        "run -- sh agent.sh",
+        "status",
+        "",
+        "task show t-dates",
+    ):
         capture.type(command)
     capture.type("report")
     capture.watch()

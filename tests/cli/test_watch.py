@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -293,6 +294,26 @@ def test_keys_pause_show_answer_and_resume(here: Path, start: Callable[..., subp
     assert "Traceback" not in seen
     assert answers(here) == ["Tabs."]
     assert latest(here).ending == "a person stopped it"
+
+
+def test_an_answered_task_no_longer_counts_as_waiting(
+    here: Path, ralph: Ralph, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    (here / "agent.sh").write_text(ASKING_AGENT)
+    (here / "go-on").touch()
+    running = start("run", "--wait", "--format", "json", "--", "sh", "agent.sh")
+    assert running.stdout
+
+    def next_event(name: str) -> dict[str, Any]:
+        assert running.stdout
+        events = map(json.loads, running.stdout)
+        return next(one for one in events if one["event"] == name)
+
+    asked = next_event("attempt_ended")
+    ralph("task", "answer", asked["task_id"], "Tabs.")
+    again = next_event("attempt_started")
+
+    assert [(one["run"]["waiting"], one["run"]["total"]) for one in (asked, again)] == [(1, 1), (0, 1)]
 
 
 def test_q_ends_the_watching_alone(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:

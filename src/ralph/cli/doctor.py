@@ -49,8 +49,9 @@ def examine(args: argparse.Namespace) -> int:
         print_json(findings)
         return 1 if problems else 0
     for finding in findings:
-        mark = color_by_status("done", "ok   ") if finding.is_fine else color_by_status("failed", "FAIL ")
-        print(mark + wrap_line(printable(finding.says), f"  {finding.about:<9}  ", INDENT))
+        status, mark = ("done", "ok   ") if finding.is_fine else ("failed", "FAIL ")
+        line = wrap_line(printable(finding.says), f"{mark}  {finding.about:<9}  ", INDENT)
+        print(color_by_status(status, mark) + line.removeprefix(mark))
         if finding.mend and not finding.is_fine:
             print(wrap_line(printable(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
     print(f"\n{_summary(findings)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import pluralize, print_json, printable, symbol, undo_command
+from ralph.cli.output import pluralize, print_json, printable, symbol, undo_command, wrap_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ def list_rules(project: Project, args: argparse.Namespace) -> None:
         print('No rules for all work are known. To add one: ralph memory add --type convention "Always …"')
     for rule in rules:
         mark = symbol("📌 ", "pinned: ") if rule.stated.is_pinned else ""
-        print(f"{mark}{printable(rule.stated.rule.text)}")
-        print(f"    {_origin(rule.stated)}, stated {pluralize(len(rule.sources), 'time')}")
-        for past in rule.superseded:
-            print(f"    was: {printable(past.rule.text)} ({_origin(past)})")
-        for other in rule.conflicts:
-            print(f"    contradicts: {printable(other.rule.text)} ({_origin(other)})")
+        print(wrap_line(f"{mark}{printable(rule.stated.rule.text)}", "", "  "))
+        lines = [f"{_origin(rule.stated)}, stated {pluralize(len(rule.sources), 'time')}"]
+        lines += [f"was: {printable(past.rule.text)} ({_origin(past)})" for past in rule.superseded]
+        lines += [f"contradicts: {printable(one.rule.text)} ({_origin(one)})" for one in rule.conflicts]
+        print("\n".join(wrap_line(line, "    ", "      ") for line in lines))
 
 
 def conflicts(project: Project, args: argparse.Namespace) -> None:

@@ -39,8 +39,11 @@ MIN_LAST_COLUMN = 20
 """Width of the last column below which other columns are dropped, in characters."""
 NO_TERMINAL_WIDTH = 10_000
 """Width of an output that is not a terminal, in columns."""
+FIRST_UNUSUAL_WIDTH = "\u0300"
+"""First character that may take no column or two; the European ones before it take one."""
 MAX_DECIMALS = 8
 """Maximum number of decimals of an amount of money."""
+EPOCH = "1970-01-01T00:00:00"
 PLAIN_VARIABLE = "RALPH_PLAIN"
 """Environment variable with the effect of `--plain` on every command, unless it is empty or 0."""
 MAX_INPUT_BYTES = 64 * 1024 * 1024
@@ -227,7 +230,7 @@ def truncate(text: str, width: int) -> str:
 
 def display_width(text: str) -> int:
     """Return the number of terminal columns that a line takes: East Asian characters and emoji take two."""
-    if text.isascii():
+    if text.isascii() or max(text.replace("…", ".")) < FIRST_UNUSUAL_WIDTH:
         return len(text)
     from unicodedata import category, east_asian_width
 
@@ -309,9 +312,10 @@ def bold(text: str) -> str:
 def format_time(timestamp: str) -> str:
     """Format a timestamp for tables, as local month, day and time."""
     import time
-    from calendar import timegm
 
-    seconds = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
+    from ralph.memory.lifecycle.confidence import days_between  # strptime loads datetime and locale
+
+    seconds = round(days_between(EPOCH, timestamp[:19]) * 86_400)
     return time.strftime("%m-%d %H:%M:%S", time.localtime(seconds))
 
 

@@ -170,7 +170,7 @@ def next_commands(overview: Overview, waiting: list[AttentionItem], to_review: i
     ending = next((one for one in RunEnding if last and one == last.ending), None)
     if overview.last_run_state == "running":
         found.append(("ralph watch", "follow and steer the run"))
-    elif overview.last_run_state == "killed" or (ending and ending.is_resumable):
+    elif overview.last_run_state == "killed" or (ending and ending.is_resumable and overview.ready_count):
         found.append((resume_command(ending or ""), "continue the last run"))
     elif overview.ready_count:
         found.append((start, "run an agent on the tasks"))

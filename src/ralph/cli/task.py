@@ -19,6 +19,7 @@ from ralph.cli.output import (
     read_input_text,
     read_text_argument,
     symbol,
+    wrap_line,
 )
 from ralph.cli.questions import print_questions, print_waiting
 from ralph.core.errors import UsageError
@@ -245,7 +246,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
     }
     for name, value in facts.items():
         if value:
-            print(f"  {name}: {value}")
+            print(wrap_line(f"{name}: {value}", "  ", "    "))
     if task.body:
         print()
         print("\n".join(f"  {printable(line)}" for line in task.body.split("\n")))
