@@ -102,7 +102,7 @@ $(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/pack
 	elif ! { command -v npm && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; } >/dev/null 2>&1; then \
 		echo "Node.js 20 or newer with npm was not found: the tests with real agents are skipped."; \
 	else \
-		echo "Installing real agents to test with (once, about 800 MB) ..."; \
+		echo "Installing real agents to test with (once, about 1.4 GB) ..."; \
 		if (cd $(AGENTS_FOLDER).part && npm ci --silent --no-audit --no-fund --prefer-offline --fetch-retries 1 --fetch-retry-mintimeout 2000); \
 		then mv $(AGENTS_FOLDER).part $(AGENTS_FOLDER) && touch $@; \
 		elif npm view --silent @anthropic-ai/claude-code version >/dev/null 2>&1; then rm -rf $(AGENTS_FOLDER).part; \
@@ -111,7 +111,7 @@ $(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/pack
 	fi
 	@rm -rf $(AGENTS_FOLDER).part
 
-test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its ACP adapter, Gemini CLI) against a scripted model
+test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its ACP adapter, Gemini CLI, Codex, opencode) against a scripted model
 	@$(call TEST,-rs tests/real_agents)
 
 test-api: $(VENV)/.dev ## Ask a real server what nobody thought of (schemathesis); CASES=10000 for long

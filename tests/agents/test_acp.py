@@ -2,17 +2,20 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ralph.agents import Limits, SessionOptions, acp_session, open_agent
-from ralph.agents.acp import AcpAgent
+from ralph.agents.acp import ACP_PRESETS, READ_TOOL_KINDS, AcpAgent
+from ralph.agents.service_errors import ServiceProblem, read_service_error
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.extras import install_hint
@@ -278,6 +281,56 @@ def test_the_kind_that_was_told_before_counts_when_none_is_told_with_the_questio
     assert reply.text.split() == ["id-allow_once", "id-reject_once", "id-reject_once"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "title", "is_allowed"),
+    [
+        ("", "tree", True),
+        ("other", "tree", True),
+        ("", "shell", False),
+        ("execute", "tree", False),
+        ("read", "x", True),
+    ],
+)
+def test_a_tool_is_known_by_its_name_only_where_it_does_not_say_its_kind(
+    kind: str, title: str, is_allowed: bool
+) -> None:
+    rules = acp_session.ToolRules(kinds=READ_TOOL_KINDS, names=frozenset({"tree"}))
+
+    assert rules.allow(kind, title) == is_allowed
+
+
+@pytest.mark.parametrize("name", ACP_PRESETS)
+def test_a_preset_is_started_by_its_command_and_who_is_not_logged_in_is_told_so(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = ACP_PRESETS[name]
+    program = tmp_path / preset.command[0]
+    words = light(hello={"protocolVersion": 1})
+    words[-1] = json.dumps({**json.loads(words[-1]), "session/new": {"error": {"code": -32000, "message": "No."}}})
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/arguments"\nexec {shlex.join(words)}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    reply = work([], tmp_path, name=name)
+
+    assert (tmp_path / "arguments").read_text().split() == list(preset.command[1:])
+    assert reply.ending is SessionEnding.MODEL_FAILED
+    assert read_service_error(reply.detail, datetime.now(UTC)).problem is ServiceProblem.LOGIN
+
+
+@pytest.mark.parametrize("name", ACP_PRESETS)
+def test_a_preset_that_is_not_installed_says_how_to_install_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(AgentUnavailableError) as error:
+        open_agent(AgentConfig(name=name), tmp_path).check()
+
+    assert error.value.code == "agent-not-installed"
+    assert any(word in str(error.value) for word in ("npm install -g ", "curl "))
+
+
 def test_without_a_fitting_option_the_narrowest_answer_is_given(tmp_path: Path) -> None:
     asked: list[dict[str, Any]] = [
         {"ask": "read", "options": ["allow_always", "reject_always"]},
@@ -397,7 +450,7 @@ def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: S
 @pytest.mark.parametrize(
     ("code", "message", "data", "ending", "why"),
     [
-        (-32000, "Authentication required", None, SessionEnding.MODEL_FAILED, "log in"),
+        (-32000, "Authentication required", None, SessionEnding.MODEL_FAILED, "not logged in"),
         (-32603, "Internal error", {"details": "API Error: 529"}, SessionEnding.MODEL_FAILED, "error: API Error: 529"),
         (
             -32603,
@@ -443,6 +496,17 @@ def test_tokens_are_taken_from_where_the_agent_tells_them(
     reply = work(light(end={"result": {"stopReason": "end_turn", **stop}}), tmp_path)
 
     assert (reply.tokens_in, reply.tokens_out) == tokens
+
+
+def test_tokens_that_come_with_messages_are_added_up_unless_the_answer_tells_them(tmp_path: Path) -> None:
+    told = {**says("Hm."), "_meta": {"usage": {"inputTokens": 100, "outputTokens": 20, "totalTokens": 120}}}
+    end = {"stopReason": "end_turn", "usage": {"inputTokens": 9, "outputTokens": 5}}
+
+    alone = work(light(told, {**says("Hm."), "_meta": {"usage": 3}}, told), tmp_path)
+    with_answer = work(light(told, end={"result": end}), tmp_path)
+
+    assert (alone.tokens_in, alone.tokens_out) == (200, 40)
+    assert (with_answer.tokens_in, with_answer.tokens_out) == (9, 5)
 
 
 def test_the_cost_is_the_last_that_was_told_in_dollars(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_the_reset_time_of_a_usage_limit_is_read(words: str, resets_at: datetime
 
 PROBLEMS = [
     ("claude could not use its model: Not logged in · Please run /login", ServiceProblem.LOGIN),
+    ("goose could not use its model: Internal error: Missing provider", ServiceProblem.LOGIN),
     ("claude could not use its model: Invalid API key · Fix external API key", ServiceProblem.LOGIN),
     ("Failed to authenticate. API Error: 401 OAuth token has expired", ServiceProblem.LOGIN),
     ("codex could not use its model: unexpected status 401 Unauthorized: no key, url: …", ServiceProblem.LOGIN),

@@ -456,7 +456,11 @@ def of_gemini(text: str, role: str) -> dict[str, Any]:
     return {"id": "m", "timestamp": now(), "type": "gemini" if role == "assistant" else role, "content": text}
 
 
-@pytest.mark.parametrize(("agent", "written"), [("codex", of_codex), ("gemini", of_gemini)])
+def of_copilot(text: str, role: str) -> dict[str, Any]:
+    return {"type": f"{role}.message", "data": {"content": text}, "timestamp": now()}
+
+
+@pytest.mark.parametrize(("agent", "written"), [("codex", of_codex), ("gemini", of_gemini), ("copilot", of_copilot)])
 def test_the_transcripts_of_other_agents_are_read_too(
     hooks: Hooks, tmp_path: Path, agent: str, written: Callable[[str, str], dict[str, Any]]
 ) -> None:
@@ -495,6 +499,23 @@ def test_what_gemini_puts_before_a_prompt_is_not_taken_for_it(hooks: Hooks, prom
     assert answer.envelope == {}
     with Project.open(hooks.directory) as project:
         assert project.sessions.get("s-1").title == asked
+
+
+def test_copilot_is_told_in_an_envelope_of_its_own_and_its_message_is_read_from_its_transcript(
+    hooks: Hooks, tmp_path: Path
+) -> None:
+    remember(hooks, "The parser wants tabs.")
+    of_subagent = {"type": "assistant.message", "data": {"content": "MEMORY:fix:No.", "parentToolCallId": "c"}}
+    path = transcript(tmp_path / "t.jsonl", of_copilot(f"Done.\n{LESSON}", "assistant"), of_subagent)
+
+    begun = hooks("SessionStart", "--agent", "copilot", source="new")
+    asked = hooks("UserPromptSubmit", "--agent", "copilot", prompt="Round the invoices.")
+    hooks("Stop", "--agent", "copilot", transcript_path=path, stop_reason="end_turn")
+
+    assert begun.envelope.keys() == {"additionalContext"}
+    assert "The parser wants tabs." in begun.envelope["additionalContext"]
+    assert asked.envelope.keys() <= {"additionalContext"}
+    assert sorted(one.content for one in hooks.memories()) == sorted([LEARNED, "The parser wants tabs."])
 
 
 def test_cursor_has_an_envelope_of_its_own(hooks: Hooks, tmp_path: Path) -> None:

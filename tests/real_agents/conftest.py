@@ -76,6 +76,36 @@ def gemini() -> Path:
 
 
 @pytest.fixture
+def codex(agent_environment: dict[str, str], model: ModelServer) -> Path:
+    """Give the path of Codex, which asks the scripted model."""
+    settings = Path(agent_environment["HOME"]) / ".codex" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text(_CODEX_SETTINGS.format(url=model.url))
+    return _program("codex")
+
+
+@pytest.fixture
+def opencode(agent_environment: dict[str, str], model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the path of opencode, which asks the scripted model and is in the PATH."""
+    path = PROGRAMS.parent / "opencode-linux-x64" / "bin" / "opencode"
+    if not path.exists():
+        pytest.skip("opencode is not installed here: make test-agents does that, with npm, on Linux with x86-64")
+    settings = Path(agent_environment["HOME"]) / ".config" / "opencode" / "opencode.json"
+    settings.parent.mkdir(parents=True)
+    options = {"baseURL": f"{model.url}/v1", "apiKey": "dummy"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"scripted": {}}}
+    settings.write_text(
+        json.dumps(
+            {"provider": {"local": provider}, "model": "local/scripted", "autoupdate": False, "share": "disabled"}
+        )
+    )
+    for name in ("OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
+    return path
+
+
+@pytest.fixture
 def agent_environment(tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Give the environment that agents run in, which is now that of this process too.
 
@@ -108,6 +138,8 @@ def agent_environment(tmp_path: Path, model: ModelServer, monkeypatch: pytest.Mo
         "DISABLE_ERROR_REPORTING": "1",
         "DISABLE_TELEMETRY": "1",
         "IS_SANDBOX": "1",
+        # Codex
+        "OPENAI_API_KEY": "dummy",
         # Gemini CLI
         "GEMINI_API_KEY": "dummy",
         "GOOGLE_GEMINI_BASE_URL": model.url,
@@ -119,6 +151,22 @@ def agent_environment(tmp_path: Path, model: ModelServer, monkeypatch: pytest.Mo
     return dict(os.environ)
 
 
+_CODEX_SETTINGS = """\
+model = "scripted"
+model_provider = "local"
+check_for_update_on_startup = false
+
+[model_providers.local]
+name = "local"
+base_url = "{url}/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+
+[analytics]
+enabled = false
+"""
 _GEMINI_SETTINGS = {
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "maxAttempts": 2},
     "privacy": {"usageStatisticsEnabled": False},

@@ -333,3 +333,24 @@ def test_only_a_session_that_began_here_is_told_everything(
         *(("new", "startup"), ("old", "resume"), ("old", "compact")),
     ]
     assert [event for event, session, _ in told if session == "old"].index("post-compact") == 2
+
+
+def test_the_repository_is_a_marketplace_that_has_the_plugin(
+    claude: Path, model: ModelServer, a_project_that_knows: Path
+) -> None:
+    repository = Path(__file__).parents[2]
+    model.play(says("With tabs."))
+
+    def plugin(*words: str) -> str:
+        ran = subprocess.run([str(claude), "plugin", *words], cwd=repository, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    plugin("validate", "./.claude-plugin/marketplace.json")
+    plugin("marketplace", "add", "./")
+    plugin("install", "ralph@ralph")
+    installed = json.loads(plugin("list", "--json"))
+    run_claude(claude, a_project_that_knows)
+
+    assert [(one["id"], one["enabled"]) for one in installed] == [("ralph@ralph", True)]
+    assert model.requests[0].has(KNOWN)

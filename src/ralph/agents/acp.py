@@ -39,10 +39,16 @@ class AcpPreset:
     """An ACP agent whose command is known."""
 
     command: tuple[str, ...]
-    package: str
+    package: str = ""
     """Name of the npm package."""
+    installer: str = ""
+    """Command that installs it, where there is no such package."""
+    defaults: Mapping[str, str] = {}
+    """Default environment variables; the user's own values take precedence."""
     modes: Mapping[str, str] = {}
     """Session mode by permission, where the default depends on the user's own settings."""
+    tools: Mapping[str, tuple[str, ...]] = {}
+    """Names of allowed tools by permission, for an agent that does not say what kind its tools are of."""
     permission_variables: Mapping[str, Mapping[str, str]] = {}
     """Environment variables to add, by permission."""
     adapt_environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda variables: variables
@@ -52,6 +58,8 @@ class AcpPreset:
 
 
 _DEFAULT_MODES = dict.fromkeys(PERMISSIONS, "default")
+_GOOSE_READ_TOOLS = ("tree", "analyze", "load", "load_skill", "todo__todo_write")
+_COPILOT_AGENT_MODE = "https://agentclientprotocol.com/protocol/session-modes#agent"
 
 ACP_PRESETS = {
     "claude-acp": AcpPreset(
@@ -72,8 +80,39 @@ ACP_PRESETS = {
         package="opencode-ai",
         permission_variables={permissions: opencode_variables(permissions) for permissions in PERMISSIONS},
     ),
+    "copilot": AcpPreset(
+        command=("copilot", "--acp"),
+        package="@github/copilot",
+        defaults={"COPILOT_AUTO_UPDATE": "false"},
+        modes=dict.fromkeys(PERMISSIONS, _COPILOT_AGENT_MODE),
+        # The user's own value could allow everything unasked.
+        permission_variables={permissions: {"COPILOT_ALLOW_ALL": "false"} for permissions in PERMISSIONS},
+    ),
+    "qwen": AcpPreset(command=("qwen", "--acp"), package="@qwen-code/qwen-code", modes=_DEFAULT_MODES),
+    "cline": AcpPreset(
+        command=("cline", "--acp"), package="cline", modes={"all": "act", "edit": "act", "read": "plan"}
+    ),
+    "droid": AcpPreset(
+        command=("droid", "exec", "-o", "acp"),
+        package="droid",
+        defaults={"DROID_DISABLE_AUTO_UPDATE": "true"},
+        modes=dict.fromkeys(PERMISSIONS, "normal"),
+        escape_prompt=strip_file_mentions,
+    ),
+    "auggie": AcpPreset(
+        command=("auggie", "--acp"),
+        package="@augmentcode/auggie",
+        defaults={"AUGMENT_DISABLE_AUTO_UPDATE": "1"},
+        modes={"all": "default", "edit": "default", "read": "ask"},
+    ),
+    "goose": AcpPreset(
+        command=("goose", "acp"),
+        installer="curl -fsSL https://github.com/aaif-goose/goose/releases/download/stable/download_cli.sh | bash",
+        modes=dict.fromkeys(PERMISSIONS, "approve"),
+        tools={"read": _GOOSE_READ_TOOLS, "edit": (*_GOOSE_READ_TOOLS, "write", "edit")},
+    ),
 }
-_UNKNOWN_PRESET = AcpPreset(command=(), package="")
+_UNKNOWN_PRESET = AcpPreset(command=())
 
 
 def build(config: AgentConfig, directory: Path, *, accepts_model: bool) -> AcpAgent:
@@ -95,6 +134,7 @@ class AcpAgent:
         self._program = AgentProgram(
             title=config.name,
             package=self._preset.package,
+            installer=self._preset.installer,
             default_name=self._preset.command[0] if self._preset.command else "",
             command=_command(self._preset, config.command),
         )
@@ -115,21 +155,21 @@ class AcpAgent:
         started = time.monotonic()
         permissions = "read" if session.read_only else self._permissions
         preset = self._preset
-        variables = allowed_environment(agent=self.name, variable_names=self._variable_names)
+        inherited = allowed_environment(agent=self.name, variable_names=self._variable_names)
+        variables = {**preset.defaults, **inherited, **preset.permission_variables.get(permissions, {})}
         with guarded_process(
             [self._path(), *self._program.command[1:]],
             directory=session.directory,
-            environment=preset.adapt_environment(
-                {**variables, **preset.permission_variables.get(permissions, {}), **session.environment}
-            ),
+            environment=preset.adapt_environment({**variables, **session.environment}),
             sandbox=session.limits.sandbox,
         ) as program:
             # Loading takes a while; the program starts up meanwhile.
             _load_sdk()
-            from ralph.agents.acp_session import AcpSession
+            from ralph.agents.acp_session import AcpSession, ToolRules
 
             text = preset.escape_prompt(prompt, session.directory)
-            talk = AcpSession(program, text, session, _allowed_tools(permissions), preset.modes.get(permissions, ""))
+            rules = ToolRules(kinds=_allowed_kinds(permissions), names=frozenset(preset.tools.get(permissions, ())))
+            talk = AcpSession(program, text, session, rules, preset.modes.get(permissions, ""))
             talk.run()
         program.check_started()
         return talk.reply(time.monotonic() - started)
@@ -159,6 +199,6 @@ def _command(preset: AcpPreset, configured: tuple[str, ...]) -> tuple[str, ...]:
     return configured[0], *preset.command[1:], *configured[1:]
 
 
-def _allowed_tools(permissions: str) -> frozenset[str] | None:
+def _allowed_kinds(permissions: str) -> frozenset[str] | None:
     """Return the tool kinds that may be used, or None for all."""
     return {"all": None, "edit": EDIT_TOOL_KINDS}.get(permissions, READ_TOOL_KINDS)

@@ -43,7 +43,7 @@ from ralph.agents.acp_updates import (
 from ralph.agents.streams import text_at
 from ralph.agents.supervisor.output import LimitTracker
 from ralph.agents.supervisor.process import DRAIN_SECONDS, GUARD_SECONDS, POLL_INTERVAL_SECONDS
-from ralph.core.records import AgentReply, SessionEnding
+from ralph.core.records import AgentReply, SessionEnding, record
 from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -79,17 +79,31 @@ _ABRUPT_LIMITS = (SessionEnding.FLOODED, SessionEnding.OUT_OF_MEMORY, SessionEnd
 """Limits after which an agent gets no time for last messages."""
 
 
+@record
+class ToolRules:
+    """Which tools may be used without asking a person."""
+
+    kinds: frozenset[str] | None
+    """Allowed kinds of tools, or None for all."""
+    names: frozenset[str] = frozenset()
+    """Allowed tools that do not say what kind they are of."""
+
+    def allow(self, kind: str, title: str) -> bool:
+        """Return whether a tool may be used, if not all may be."""
+        return kind in (self.kinds or ()) or (kind in ("", "other") and title in self.names)
+
+
 class AcpSession:
     """One session with one agent, from handshake to exit."""
 
     def __init__(
-        self, program: GuardedProcess, prompt: str, session: SessionOptions, allowed: frozenset[str] | None, mode: str
+        self, program: GuardedProcess, prompt: str, session: SessionOptions, rules: ToolRules, mode: str
     ) -> None:
         self._mode = mode
         self._program = program
         self._prompt = prompt
         self._session = session
-        self._allowed = allowed
+        self._rules = rules
         self._allowance = LimitTracker(session.limits, session.should_stop, program.guard_pid)
         self._updates = AcpUpdates(session.on_output)
         self._transport = AcpTransport(program, self._allowance, self._updates.handle)
@@ -219,7 +233,7 @@ class AcpSession:
         """Select the mode that enforces the permissions; fail without it unless everything is allowed."""
         if self._mode in modes.choices:
             await self._set_option(connection, modes, self._mode)
-        elif self._allowed is not None:
+        elif self._rules.kinds is not None:
             raise _SessionEndedError(
                 SessionEnding.CRASHED,
                 f"{self._program.name} does not offer the mode {self._mode}, which enforces its permissions. Install a"
@@ -254,7 +268,8 @@ class AcpSession:
         request = PromptRequest(session_id=self._updates.session_id, prompt=[prompt])
         answer = await connection.send_request("session/prompt", _params(request))
         response = self._read(PromptResponse, "session/prompt", answer)
-        self._tokens = reported_tokens(answer)
+        in_answer = reported_tokens(answer)
+        self._tokens = self._updates.tokens if in_answer == (None, None) else in_answer
         return ending_for_stop_reason(response.stop_reason, self._program.name)
 
     async def _await_answer(self, method: str, answer: Awaitable[Any]) -> Any:
@@ -309,9 +324,9 @@ class AcpSession:
         if self._updates.is_cancelled:
             return {"outcome": {"outcome": "cancelled"}}
         kind = text_at(params, "toolCall", "kind") or self._updates.kinds.get(request.tool_call.tool_call_id, "")
-        if self._allowed is None:
+        if self._rules.kinds is None:
             kinds = ["allow_once", "allow_always"]
-        elif kind in self._allowed:
+        elif self._rules.allow(kind, request.tool_call.title or ""):
             # A permanent permission may cover more than this request.
             kinds = ["allow_once"]
         else:

@@ -91,7 +91,7 @@ _LIMIT_WORDS = re.compile(
 _REFUSAL_WORDS = re.compile(r"\brefus(?:al|ed)\b|usage polic|content[_ ]filter|prohibited_content", re.IGNORECASE)
 _API_ERROR_WORDS = re.compile(
     r"\bapi\b|\b[45]\d\d\b|http|rate.?limit|overload|quota|credit|billing|\bkey\b|auth|log ?in|credential|\bmodel\b"
-    r"|network|connect|fetch failed|timed? ?out|server_error|unavailable",
+    r"|network|connect|fetch failed|timed? ?out|server_error|unavailable|missing provider",
     re.IGNORECASE,
 )
 _NEEDS_LOGIN = -32000
@@ -113,10 +113,7 @@ def ending_for_error(error: RequestError, name: str) -> tuple[SessionEnding, str
     message = error_text(error)
     description = f"{text_at(error.data, 'errorKind')} {message}"
     if error.code == _NEEDS_LOGIN:
-        return (
-            SessionEnding.MODEL_FAILED,
-            f"{name} is not logged in. Start it once by hand and log in, or set its API key. {message}",
-        )
+        return SessionEnding.MODEL_FAILED, f"{name} is not logged in: {message}"
     if error.code in _PROTOCOL_ERRORS:
         return SessionEnding.CRASHED, f"{name} rejected a protocol message: {message}"
     if _LIMIT_WORDS.search(description):
@@ -170,6 +167,8 @@ class AcpUpdates:
         self.session_id = ""
         self.is_cancelled = False
         self.cost_usd = 0.0
+        self.tokens: tuple[int | None, int | None] = (None, None)
+        """Input and output tokens that came with messages; most agents report them in their answer instead."""
         self.kinds: dict[str, str] = {}
         """Tool kind by tool call id."""
         self._on_output = on_output
@@ -203,6 +202,7 @@ class AcpUpdates:
         return self._messages.text()
 
     def _add_chunk(self, update: object) -> None:
+        self._add_tokens(value_at(update, "_meta", "usage"))
         if value_at(update, "_meta", "claudeCode", "parentToolUseId"):
             return  # Messages of a subagent are not part of the reply.
         message_id, text = text_at(update, "messageId"), text_at(update, "content", "text")
@@ -212,6 +212,11 @@ class AcpUpdates:
         if text:
             self._chunks.append(text)
             self._emit(clean(text))
+
+    def _add_tokens(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            tokens_in, tokens_out = reported_tokens({"usage": usage})
+            self.tokens = (self.tokens[0] or 0) + (tokens_in or 0), (self.tokens[1] or 0) + (tokens_out or 0)
 
     def _add_tool_call(self, update: object) -> None:
         call_id, kind, title = text_at(update, "toolCallId"), text_at(update, "kind"), text_at(update, "title")

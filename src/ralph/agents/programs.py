@@ -45,18 +45,20 @@ class AgentProgram:
     """Default name of the executable in the PATH."""
     command: tuple[str, ...]
     """Program, and arguments for all its sessions."""
+    installer: str = ""
+    """Command that installs it, where that is not npm."""
 
     @property
     def install_command(self) -> str:
-        """Command that installs it."""
-        return f"npm install -g {self.package}"
+        """Command that installs it; empty if it is not known."""
+        return self.installer or (f"npm install -g {self.package}" if self.package else "")
 
     def path(self, directory: Path) -> str:
         """Return the executable file; raise `AgentUnavailableError` if there is none."""
         try:
             return str(find_program(self.command[0], directory, os.environ.get("PATH", os.defpath)))
         except AgentUnavailableError as error:
-            if self.package and self.command[0] == self.default_name:
+            if self.install_command and self.command[0] == self.default_name:
                 message = f"{error} To install {self.title}, run: {self.install_command}"
                 raise AgentUnavailableError(message, code="agent-not-installed") from None
             raise

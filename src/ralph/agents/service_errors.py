@@ -38,7 +38,8 @@ class ServiceError:
     """When the agent can use its model again, if it says so."""
 
 
-# The first match counts. The wordings are those of Claude Code, Codex, Gemini CLI, opencode, Qwen and their APIs.
+# The first match counts. The wordings are those of Claude Code, Codex, Gemini CLI, opencode, Qwen, Goose and their
+# APIs.
 _PROBLEMS = (
     (
         ServiceProblem.CREDIT,
@@ -55,7 +56,7 @@ _PROBLEMS = (
         ServiceProblem.LOGIN,
         r"not logged in|/login\b|invalid (?:x-)?api.?key|incorrect api key|\bauthenticat|unauthorized|\b401\b|\b403\b"
         r"|(?:token|credentials?) .{0,20}(?:expired|revoked|invalid)|please (?:log|sign) in"
-        r"|no api key|api key not (?:valid|found)|set an auth method",
+        r"|no api key|api key not (?:valid|found)|set an auth method|missing provider",
     ),
     (
         ServiceProblem.MODEL,

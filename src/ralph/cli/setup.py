@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 
 from ralph.cli.interactive import confirm
@@ -20,12 +21,14 @@ from ralph.integrations.setup import (
     plugin_directory,
     setup_options,
 )
-from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
+from ralph.integrations.setup.agents import RECIPES
 from ralph.workspace import find_worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+
+    from ralph.integrations.setup.agents import Recipe, SetupOptions
 
 
 EPILOG = """\
@@ -33,6 +36,7 @@ Examples:
   ralph setup claude --dry-run     show the changes, line by line
   ralph setup claude               add hooks, MCP server and skill to this project
   ralph setup gemini --user        connect Gemini in all your projects
+  ralph setup agents-md            any other agent: a section in AGENTS.md, and the MCP server to add
   ralph setup claude --uninstall   restore the files
   claude --plugin-dir "$(ralph setup claude --plugin)"   use the plugin, without changing any files
 """
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     elif not confirm("Apply these changes?", "Use --yes to change these files, or --dry-run to see the changes."):
         return 1
     apply_plan(plan)
-    _print_next_steps(plan, args)
+    _print_next_steps(plan, options, args)
     return 0
 
 
@@ -121,20 +125,32 @@ def _print_no_change(plan: SetupPlan, args: argparse.Namespace) -> None:
         print(wrap_line(printable(note), "  note: ", "        "))
 
 
-def _print_next_steps(plan: SetupPlan, args: argparse.Namespace) -> None:
+def _print_next_steps(plan: SetupPlan, options: SetupOptions, args: argparse.Namespace) -> None:
     if args.uninstall:
         print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")
         return
+    recipe = RECIPES[plan.agent]
     where = "in any of your projects" if args.user else "in this directory"
-    then = EXTRA_INSTRUCTIONS.get(plan.agent, "") if not (args.no_hooks and args.no_mcp) else ""
-    print(f"Start {PROGRAM_NAMES[plan.agent]} {where}: {_effect(args)} {then}".rstrip())
+    print(
+        f"Start {recipe.program} {where}: {_effect(recipe, args)} {_instructions(plan.agent, options, args)}".rstrip()
+    )
     print(f"To check it: ralph doctor. To undo it: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 
-def _effect(args: argparse.Namespace) -> str:
+def _effect(recipe: Recipe, args: argparse.Namespace) -> str:
     """Describe what the agent can do now."""
-    if not args.no_hooks:
+    if recipe.has_hooks and not args.no_hooks:
         return "it now recalls memories and stores what it learns."
-    if not args.no_mcp:
+    if (recipe.has_project_server or args.user) and not args.no_mcp:
         return "it can now search and add memories."
-    return "it now has the skill that explains the memory commands."
+    return "it now knows the memory commands."
+
+
+def _instructions(agent: str, options: SetupOptions, args: argparse.Namespace) -> str:
+    """Return what else there is to do."""
+    recipe = RECIPES[agent]
+    if args.no_mcp and (args.no_hooks or not recipe.has_hooks):
+        return ""
+    if recipe.has_user_settings and not recipe.has_project_server and not args.user:
+        return f"Its MCP servers are those of all projects; to add ours: ralph setup {agent} --user"
+    return recipe.instructions.format(command=shlex.join([*options.program, "mcp"]))

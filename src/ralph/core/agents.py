@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from ralph.core.records import record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _ANTHROPIC = (
     *("ANTHROPIC_*", "CLAUDE*", "AWS_BEARER_TOKEN_BEDROCK", "API_TIMEOUT_MS", "IS_SANDBOX", "DISABLE_*"),
     *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH"),
@@ -58,12 +62,22 @@ class AgentSpec:
     """Of these, what says which programs it runs: only readable in a sandbox."""
     login_variables: tuple[str, ...] = ()
     """Variables that name another place for them."""
-    login_hint: str = "Log in with the agent's own command."
+    login_step: str = "Log in with the agent's own command, or set the key that it reads"
     """What to do when it is not logged in."""
+    login_keys: tuple[str, ...] = ()
+    """Variables that log it in instead, of which one is enough."""
     guides: tuple[str, ...] = ()
     """Files of a project that it certainly reads at the start of every session."""
     is_connectable: bool = False
     """Whether `ralph setup` can connect it to the memory through hooks, an MCP server or a skill."""
+
+    def login_hint(self, environment: Mapping[str, str]) -> str:
+        """Return what to do when it is not logged in, as a sentence that names the keys that are not set."""
+        if refused := [name for name in self.login_keys if environment.get(name)]:
+            return f"{self.login_step}, or correct {refused[0]}, which is set but was not accepted."
+        return (
+            f"{self.login_step}, or set {' or '.join(self.login_keys)}." if self.login_keys else f"{self.login_step}."
+        )
 
 
 AGENTS: dict[str, AgentSpec] = {
@@ -88,7 +102,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="claude",
             description="Claude Code",
             module="claude",
-            login_hint="Run claude and type /login, or set ANTHROPIC_API_KEY.",
+            login_step="Run `claude` and type /login",
+            login_keys=("ANTHROPIC_API_KEY",),
             env_keys=_ANTHROPIC,
             login_paths=_CLAUDE_PATHS,
             settings_paths=_CLAUDE_SETTINGS,
@@ -103,7 +118,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="codex",
             description="Codex",
             module="codex",
-            login_hint="Run: codex login",
+            login_step="Run `codex login`",
+            login_keys=("CODEX_API_KEY",),
             env_keys=_OPENAI,
             login_paths=_CODEX_PATHS,
             settings_paths=_CODEX_SETTINGS,
@@ -116,7 +132,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="gemini",
             description="Gemini CLI",
             module="gemini",
-            login_hint="Run gemini and sign in, or set GEMINI_API_KEY.",
+            login_step="Run `gemini` and sign in",
+            login_keys=("GEMINI_API_KEY",),
             env_keys=_GOOGLE,
             login_paths=_GEMINI_PATHS,
             settings_paths=_GEMINI_SETTINGS,
@@ -128,7 +145,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="opencode",
             description="opencode",
             module="opencode",
-            login_hint="Run: opencode auth login",
+            login_step="Run `opencode auth login`",
+            login_keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
             env_keys=_ALL_PROVIDERS,
             login_paths=_OPENCODE_PATHS,
             settings_paths=_OPENCODE_SETTINGS,
@@ -150,7 +168,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="claude-acp",
             description="Claude Code over ACP",
             module="acp",
-            login_hint="Run claude and type /login, or set ANTHROPIC_API_KEY.",
+            login_step="Run `claude` and type /login",
+            login_keys=("ANTHROPIC_API_KEY",),
             env_keys=_ANTHROPIC,
             login_paths=_CLAUDE_PATHS,
             settings_paths=_CLAUDE_SETTINGS,
@@ -163,7 +182,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="codex-acp",
             description="Codex over ACP",
             module="acp",
-            login_hint="Run: codex login",
+            login_step="Run `codex login`",
+            login_keys=("CODEX_API_KEY",),
             env_keys=_OPENAI,
             login_paths=_CODEX_PATHS,
             settings_paths=_CODEX_SETTINGS,
@@ -175,7 +195,8 @@ AGENTS: dict[str, AgentSpec] = {
             name="gemini-acp",
             description="Gemini CLI over ACP",
             module="acp",
-            login_hint="Run gemini and sign in, or set GEMINI_API_KEY.",
+            login_step="Run `gemini` and sign in",
+            login_keys=("GEMINI_API_KEY",),
             env_keys=_GOOGLE,
             login_paths=_GEMINI_PATHS,
             settings_paths=_GEMINI_SETTINGS,
@@ -185,11 +206,87 @@ AGENTS: dict[str, AgentSpec] = {
             name="opencode-acp",
             description="opencode over ACP",
             module="acp",
-            login_hint="Run: opencode auth login",
+            login_step="Run `opencode auth login`",
+            login_keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
             env_keys=_ALL_PROVIDERS,
             login_paths=_OPENCODE_PATHS,
             settings_paths=_OPENCODE_SETTINGS,
         ),
+        AgentSpec(
+            name="copilot",
+            description="Copilot CLI",
+            module="acp",
+            login_step="Run `copilot login`",
+            login_keys=("COPILOT_GITHUB_TOKEN",),
+            # Not GH_TOKEN and GITHUB_TOKEN, which it would accept: they may do more than ask a model.
+            env_keys=("COPILOT_*", "GH_HOST", "USE_BUILTIN_RIPGREP"),
+            login_paths=(".copilot",),
+            settings_paths=(*(f".copilot/{name}" for name in ("mcp-config.json", "hooks", "skills", "agents")),),
+            login_variables=("COPILOT_HOME",),
+            reports_tokens=True,
+            guides=("AGENTS.md",),
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="qwen",
+            description="Qwen Code",
+            module="acp",
+            login_step="Run `qwen` and type /auth",
+            login_keys=("OPENAI_API_KEY",),
+            env_keys=(*_ALL_PROVIDERS, "QWEN_*"),
+            login_paths=(".qwen",),
+            settings_paths=(".qwen/settings.json", ".qwen/QWEN.md", ".qwen/skills"),
+            login_variables=("QWEN_HOME",),
+            reports_tokens=True,
+            guides=("AGENTS.md",),
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="cline",
+            description="Cline",
+            module="acp",
+            login_step="Run `cline auth`",
+            login_keys=("CLINE_API_KEY",),
+            env_keys=("CLINE_*",),
+            login_paths=(".cline",),
+            settings_paths=(".cline/data/settings/cline_mcp_settings.json", ".cline/hooks", ".cline/rules"),
+            is_connectable=True,
+        ),
+        AgentSpec(
+            name="droid",
+            description="Factory Droid",
+            module="acp",
+            login_step="Run `droid` and log in",
+            login_keys=("FACTORY_API_KEY",),
+            env_keys=("FACTORY_*", "DROID_*"),
+            login_paths=(".factory",),
+            settings_paths=(*(f".factory/{name}" for name in ("settings.json", "mcp.json", "hooks.json", "skills")),),
+            guides=("AGENTS.md",),
+        ),
+        AgentSpec(
+            name="auggie",
+            description="Auggie",
+            module="acp",
+            login_step="Run `auggie login`",
+            login_keys=("AUGMENT_SESSION_AUTH",),
+            env_keys=("AUGMENT_*",),
+            login_paths=(".augment",),
+            settings_paths=(".augment/settings.json", ".augment/rules", ".augment/skills"),
+        ),
+        AgentSpec(
+            name="goose",
+            description="Goose",
+            module="acp",
+            login_step="Run `goose configure`, or set GOOSE_PROVIDER and the key of that provider",
+            env_keys=(*_ALL_PROVIDERS, "GOOSE_*"),
+            login_paths=(".local/share/goose", ".local/state/goose"),
+            settings_paths=(".config/goose",),
+            guides=("AGENTS.md",),
+        ),
+        AgentSpec(name="windsurf", description="Windsurf", is_connectable=True),
+        AgentSpec(name="kilo", description="Kilo Code", is_connectable=True),
+        AgentSpec(name="antigravity", description="Antigravity", is_connectable=True),
+        AgentSpec(name="agents-md", description="an agent that reads AGENTS.md", is_connectable=True),
     )
 }
 RUNNABLE_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.module)

@@ -41,6 +41,16 @@ You can search the memories of this project and add to them while you work:
 {MEMORY_RULES}"""
 """Section of a loop prompt."""
 
+GUIDE_SECTION = f"""\
+## Project memory
+
+What sessions learn about this project is stored in a memory that all of them share. Run `ralph prime` when you start,
+and search before you explore, before you undo something that looks odd, and when something fails:
+
+{MEMORY_COMMANDS}
+{MEMORY_RULES}"""
+"""Section of AGENTS.md, for agents that have neither hooks nor skills."""
+
 SKILL_FILE = f"""\
 ---
 name: {SKILL_NAME}

@@ -65,6 +65,10 @@ LAST_MESSAGE_FIELDS = ("last_assistant_message", "prompt_response", "text")
 """Fields with the last message: of Claude Code and Codex, of Gemini, of Cursor."""
 
 
+_CONTEXT_KEYS = {"cursor": "additional_context", "copilot": "additionalContext"}
+"""Key of the context in the response, for agents that do not expect that of Claude Code."""
+
+
 @record
 class HookEvent:
     """One hook call of any agent."""
@@ -387,8 +391,8 @@ _ACTIONS: dict[str, Callable[[Project, HookEvent, _Response], None]] = {
 def _add_context(event: HookEvent, response: _Response, context: SessionContext) -> None:
     if not context.text:
         return
-    if event.agent == "cursor":
-        response.envelope = {"additional_context": context.text}
+    if event.agent in _CONTEXT_KEYS:
+        response.envelope = {_CONTEXT_KEYS[event.agent]: context.text}
     else:
         output = {"hookEventName": event.original_name, "additionalContext": context.text}
         response.envelope = {"hookSpecificOutput": output}
@@ -405,16 +409,16 @@ def _strip_own_context(prompt: str) -> str:
 def _last_message(event: HookEvent) -> str:
     """Return the agent's last message.
 
-    Gemini repeats the end of it in the payload, but not in its transcript.
+    Gemini repeats the end of it in the payload, but not in its transcript. Copilot CLI has it only there.
 
     """
     message = event.text(*LAST_MESSAGE_FIELDS)[-MAX_MESSAGE_CHARACTERS:]
-    if event.agent != "gemini":
+    if event.agent not in ("gemini", "copilot"):
         return message
     from ralph.formats.transcripts.tail import read_agent_messages
 
     transcribed = (read_agent_messages(event.text("transcript_path")) or [""])[-1]
-    return transcribed if transcribed and message.startswith(transcribed) else message
+    return transcribed if transcribed and (not message or message.startswith(transcribed)) else message
 
 
 def _transcript(event: HookEvent, since: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from datetime import datetime
@@ -173,7 +174,7 @@ class _AgentState:
         name, left = self.agent.name, self.seconds_left
         if self.error.problem.is_permanent:
             agent = AGENTS.get(name, AGENTS["command"])  # one that a Python program brings has no entry
-            hint = _HINTS.get(self.error.problem) or agent.login_hint
+            hint = _HINTS.get(self.error.problem) or agent.login_hint(os.environ)
             return f"{name}: {self.error.problem}. {hint}" + ("" if is_over else " Other agents go on meanwhile.")
         if self.ending or self.error.problem is ServiceProblem.USAGE_LIMIT or left <= 0:
             return ""

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ralph.core.errors import UsageError
 from ralph.integrations.setup import apply_plan, plan_removal, plan_setup, setup_options
-from ralph.integrations.setup.agents import EDITS_BY_AGENT, SetupOptions
+from ralph.integrations.setup.agents import RECIPES, SetupOptions
 from ralph.integrations.setup.connections import check_connections
 from tests.cli.ran import run
 from tests.make import set_up_project
@@ -32,7 +33,7 @@ def programs(tmp_path: Path) -> Path:
     """Return a folder that has ralph and every agent."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("ralph", *EDITS_BY_AGENT):
+    for name in ("ralph", *RECIPES):
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
     return folder
@@ -72,6 +73,10 @@ def put(path: Path, value: object) -> Path:
         ("gemini", "5 hooks, MCP server, skill"),
         ("cursor", "5 hooks, MCP server, skill"),
         ("opencode", "plugin, MCP server, skill"),
+        ("copilot", "6 hooks, MCP server, skill"),
+        ("qwen", "6 hooks, MCP server, skill"),
+        ("kilo", "MCP server, skill"),
+        ("antigravity", "MCP server, skill"),
     ],
 )
 def test_an_agent_that_is_connected_is_fine_and_one_that_is_not_any_more_is_not_spoken_of(
@@ -112,19 +117,131 @@ def test_that_there_is_no_such_program_is_said_and_is_no_fault(
     assert says.endswith("skill; claude is not in the PATH")
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
-def test_entries_that_call_a_program_that_is_gone_or_cannot_be_run_are_wrong(
-    agent: str, wish: Callable[..., SetupOptions], said: Callable[[], Said], programs: Path
+@pytest.mark.parametrize("agent", ["cline", "windsurf"])
+def test_an_agent_with_servers_for_all_projects_has_only_the_skill_in_one(
+    agent: str, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
-    ralph = programs / "ralph"
     apply_plan(plan_setup(agent, wish()))
+    here = said()
+    apply_plan(plan_removal(agent, wish()))
+    apply_plan(plan_setup(agent, wish(user=True)))
+
+    assert here == [(agent, True, "connected: skill", "")]
+    assert said() == [(agent, True, "connected for all your projects: MCP server, skill", "")]
+
+
+def test_a_section_of_a_guide_that_was_removed_is_missed(
+    here: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
+) -> None:
+    apply_plan(plan_setup("agents-md", wish()))
+    connected = said()
+    put(here / "AGENTS.md", "# Mine\n")
+
+    assert connected == [("agents-md", True, "connected: section", "")]
+    missing = "the entries written by setup are missing from AGENTS.md"
+    assert said() == [("agents-md", False, missing, "ralph setup agents-md")]
+
+
+@pytest.mark.parametrize(
+    ("agent", "user"),
+    [
+        *((agent, False) for agent, recipe in RECIPES.items() if recipe.has_project_server),
+        *((agent, True) for agent, recipe in RECIPES.items() if recipe.has_user_settings),
+    ],
+)
+def test_entries_that_call_a_program_that_is_gone_or_cannot_be_run_are_wrong(
+    agent: str, user: bool, wish: Callable[..., SetupOptions], said: Callable[[], Said], programs: Path
+) -> None:
+    ralph, recipe = programs / "ralph", RECIPES[agent]
+    apply_plan(plan_setup(agent, wish(user=user)))
     ralph.chmod(0o644)
     cannot_be_run = said()
     ralph.unlink()
 
-    start = f"its hooks and MCP server start {ralph}, which"
-    assert cannot_be_run == [(agent, False, f"{start} is not executable", f"ralph setup {agent}")]
-    assert said() == [(agent, False, f"{start} does not exist", f"ralph setup {agent}")]
+    start = f"its {'hooks and MCP server start' if recipe.has_hooks else 'MCP server starts'} {ralph}, which"
+    mend = f"ralph setup {agent}{' --user' * user}"
+    assert cannot_be_run == [(agent, False, f"{start} is not executable", mend)]
+    assert said() == [(agent, False, f"{start} does not exist", mend)]
+
+
+STRICT = {
+    "claude": [".claude/settings.local.json", ".mcp.json"],
+    "codex": [".codex/hooks.json"],
+    "copilot": [".github/hooks/ralph.json", ".github/mcp.json"],
+}
+"""Files in which an agent accepts neither comments nor trailing commas, as seen with the real ones."""
+WITH_COMMENTS = {"gemini": [".gemini/settings.json"], "qwen": [".qwen/settings.json"]}
+"""Files in which an agent accepts comments, but no trailing commas."""
+
+
+def with_comment(text: str) -> str:
+    return text.replace("{", "{\n  // Mine.", 1)
+
+
+def with_trailing_comma(text: str) -> str:
+    return f"{text.rstrip().removesuffix('}').rstrip()},\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "spoil"),
+    [
+        *((agent, name, with_comment) for agent, names in STRICT.items() for name in names),
+        *((agent, name, with_trailing_comma) for agent, names in {**STRICT, **WITH_COMMENTS}.items() for name in names),
+    ],
+)
+def test_settings_in_a_form_that_their_agent_does_not_accept_are_told_by_doctor_and_by_setup(
+    agent: str,
+    name: str,
+    spoil: Callable[[str], str],
+    here: Path,
+    wish: Callable[..., SetupOptions],
+    said: Callable[[], Said],
+) -> None:
+    settings = here / name
+    apply_plan(plan_setup(agent, wish()))
+    put(settings, spoil(settings.read_text()))
+    spoiled = settings.read_bytes()
+
+    [(_, is_fine, says, _)] = said()
+    with pytest.raises(UsageError) as error:
+        plan_setup(agent, wish())
+    unchanged = settings.read_bytes() == spoiled
+    apply_plan(plan_removal(agent, wish()))
+
+    assert (is_fine, str(settings) in says, error.value.code) == (False, True, "invalid-settings")
+    assert unchanged
+    assert not settings.exists() or b"ralph" not in settings.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "spoil"),
+    [
+        *((agent, name, with_comment) for agent, names in WITH_COMMENTS.items() for name in names),
+        *(("opencode", "opencode.json", spoil) for spoil in (with_comment, with_trailing_comma)),
+    ],
+)
+def test_settings_in_a_form_that_their_agent_accepts_are_fine(
+    agent: str,
+    name: str,
+    spoil: Callable[[str], str],
+    here: Path,
+    wish: Callable[..., SetupOptions],
+    said: Callable[[], Said],
+) -> None:
+    apply_plan(plan_setup(agent, wish()))
+    put(here / name, spoil((here / name).read_text()))
+
+    assert [is_fine for _, is_fine, _, _ in said()] == [True]
+    assert plan_setup(agent, wish()).changes == ()
+
+
+def test_settings_that_claude_code_does_not_accept_switch_nothing_off(
+    here: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
+) -> None:
+    put(here / ".claude/settings.json", '{"disableAllHooks": true} // for now')
+    apply_plan(plan_setup("claude", wish()))
+
+    assert [is_fine for _, is_fine, _, _ in said()] == [True]
 
 
 def test_what_setup_wrote_and_somebody_took_out_is_missed(

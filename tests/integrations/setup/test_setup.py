@@ -19,7 +19,7 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.core.records import replace
 from ralph.integrations.setup import apply_plan, plan_removal, plan_setup, setup_options
 from ralph.integrations.setup.agents import (
-    EDITS_BY_AGENT,
+    RECIPES,
     SERVER_ENV_VARIABLES,
     SetupOptions,
     file_edits,
@@ -40,10 +40,18 @@ FILES = {
     "gemini": [".gemini/settings.json", ".gemini/skills/ralph-memory/SKILL.md"],
     "cursor": [".cursor/hooks.json", ".cursor/mcp.json", ".cursor/skills/ralph-memory/SKILL.md"],
     "opencode": [".opencode/plugin/ralph.js", ".opencode/skills/ralph-memory/SKILL.md", "opencode.json"],
+    "copilot": [".github/hooks/ralph.json", ".github/mcp.json", ".github/skills/ralph-memory/SKILL.md"],
+    "qwen": [".qwen/settings.json", ".qwen/skills/ralph-memory/SKILL.md"],
+    "cline": [".cline/skills/ralph-memory/SKILL.md"],
+    "windsurf": [".windsurf/skills/ralph-memory/SKILL.md"],
+    "kilo": [".kilo/kilo.jsonc", ".kilo/skills/ralph-memory/SKILL.md"],
+    "antigravity": [".agents/mcp_config.json", ".agents/skills/ralph-memory/SKILL.md"],
+    "agents-md": ["AGENTS.md"],
 }
+USER_RECIPES = [name for name, recipe in RECIPES.items() if recipe.has_user_settings]
 BY_HAND = [
     {"command": f"{start} --agent {agent}"}
-    for agent in EDITS_BY_AGENT
+    for agent in RECIPES
     for start in ("ralph hook stop", "echo /x/ralph hook stop", "/x/ralph hook stop; /x/ralph hook 'stop", "hook stop")
 ]
 JSON_FILES = [(agent, name) for agent, names in FILES.items() for name in names if name.endswith(".json")]
@@ -87,7 +95,7 @@ def loaded(path: Path) -> Any:
 # --- from nothing, and back ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", RECIPES)
 def test_setup_makes_the_files_of_an_agent_and_uninstall_leaves_no_trace(
     agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
@@ -101,7 +109,7 @@ def test_setup_makes_the_files_of_an_agent_and_uninstall_leaves_no_trace(
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", RECIPES)
 def test_a_second_setup_changes_nothing(agent: str, here: Path, wish: Callable[..., SetupOptions]) -> None:
     apply_plan(plan_setup(agent, wish()))
     once = contents(here)
@@ -113,7 +121,7 @@ def test_a_second_setup_changes_nothing(agent: str, here: Path, wish: Callable[.
     assert contents(here) == once
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", USER_RECIPES)
 def test_for_all_projects_only_the_home_is_changed_and_is_as_before_afterwards(
     agent: str, here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]
 ) -> None:
@@ -128,7 +136,7 @@ def test_for_all_projects_only_the_home_is_changed_and_is_as_before_afterwards(
     assert [name for name in contents(tmp_path / "home") if not name.startswith(".local")] == []
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", RECIPES)
 def test_without_hooks_or_server_neither_is_written_and_what_was_goes(
     agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
@@ -139,7 +147,7 @@ def test_without_hooks_or_server_neither_is_written_and_what_was_goes(
     apply_plan(plan_removal(agent, wish()))
 
     assert not any(PROGRAM.encode() in (content or b"") for content in left.values())
-    assert any(name.endswith("SKILL.md") for name in left)
+    assert any(name.endswith(("SKILL.md", "AGENTS.md")) for name in left)
     assert list(contents(here)) == [".ralph"]
 
 
@@ -147,7 +155,7 @@ def test_uninstall_where_nothing_was_set_up_changes_nothing(here: Path, wish: Ca
     put(here, ".claude/settings.local.json", '{"hooks": {"Stop": []}, "enabledMcpjsonServers": []}')
     before = contents(here)
 
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_removal(agent, wish()))
 
     assert contents(here) == before
@@ -278,7 +286,7 @@ def test_opencode_gets_a_plugin_that_calls_this_program(here: Path, wish: Callab
     "words",
     [("/x/ralph",), ("/x y/ralph",), ("/usr/bin/python3", "-P", "-m", "ralph")],
 )
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", RECIPES)
 def test_what_setup_writes_is_known_again_whatever_starts_the_program(
     agent: str, words: tuple[str, ...], here: Path
 ) -> None:
@@ -292,7 +300,7 @@ def test_what_setup_writes_is_known_again_whatever_starts_the_program(
     "hook", ["ralph", {}, {"command": 1}, {"command": "echo ralph hook stop"}, {"command": "a"}, *BY_HAND]
 )
 def test_other_hooks_are_not_taken_for_ours(hook: object) -> None:
-    assert not any(is_our_hook(hook, agent) for agent in EDITS_BY_AGENT)
+    assert not any(is_our_hook(hook, agent) for agent in RECIPES)
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"command": []}, {"command": 1}, {"command": "ralph", "args": ["x"]}])
@@ -395,7 +403,7 @@ def test_hooks_and_servers_of_others_stay_and_ours_come_after_them(
 def test_another_program_path_renews_our_entries_and_keeps_what_people_did(
     here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_setup(agent, wish(path="/old/ralph")))
     settings, servers = here / ".claude/settings.local.json", here / ".mcp.json"
     value = loaded(settings)
@@ -403,7 +411,7 @@ def test_another_program_path_renews_our_entries_and_keeps_what_people_did(
     settings.write_text(json.dumps({"first": 1, **value}))
     servers.write_text(servers.read_text().replace('"args"', '"alwaysLoad": true, "args"'))
 
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_setup(agent, wish()))
 
     after = contents(here)
@@ -593,11 +601,11 @@ def test_what_is_kept_for_the_way_back_is_private_and_out_of_git(here: Path, wis
     assert (folder / ".gitignore").read_text() == "*\n"
 
 
-@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+@pytest.mark.parametrize("agent", [name for name in RECIPES if name not in ("cline", "windsurf")])
 def test_without_what_was_kept_our_entries_are_taken_out_all_the_same(
     agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    put(here, FILES[agent][-1] if agent != "cursor" else ".cursor/mcp.json", '{\n  "mine": 1\n}\n')
+    put(here, next(name for name in reversed(FILES[agent]) if not name.endswith("SKILL.md")), '{\n  "mine": 1\n}\n')
     before = contents(here)
     apply_plan(plan_setup(agent, wish()))
     OriginalFiles(here / ".ralph/setup", agent).write({})
@@ -681,15 +689,15 @@ def test_files_with_paths_of_this_machine_stay_out_of_git(here: Path, wish: Call
     subprocess.run(["git", "init", "-q"], cwd=here, check=True)
     exclude = here / ".git/info/exclude"
     before = exclude.read_bytes() if exclude.exists() else None
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_setup(agent, wish()))
 
     status = subprocess.run(["git", "status", "--short", "-uall"], cwd=here, capture_output=True, text=True, check=True)
-    for agent in reversed(EDITS_BY_AGENT):
+    for agent in reversed(RECIPES):
         apply_plan(plan_removal(agent, wish()))
 
     assert {line[3:] for line in status.stdout.splitlines()} == {
-        name for names in FILES.values() for name in names if name.endswith("SKILL.md")
+        name for names in FILES.values() for name in names if name.endswith(("SKILL.md", "AGENTS.md"))
     }
     assert (exclude.read_bytes() if exclude.exists() else None) == before
 
@@ -697,10 +705,10 @@ def test_files_with_paths_of_this_machine_stay_out_of_git(here: Path, wish: Call
 def test_agents_may_be_disconnected_in_any_order(here: Path, wish: Callable[..., SetupOptions]) -> None:
     subprocess.run(["git", "init", "-q"], cwd=here, check=True)
     exclude = put(here, ".git/info/exclude", "*.mine")
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_setup(agent, wish()))
 
-    for agent in EDITS_BY_AGENT:
+    for agent in RECIPES:
         apply_plan(plan_removal(agent, wish()))
 
     assert exclude.read_text().strip() == "*.mine"
@@ -949,3 +957,140 @@ def test_a_folder_that_is_a_link_is_named(here: Path, tmp_path: Path, wish: Call
     back = plan_removal("gemini", wish())
 
     assert [str(elsewhere) in note for note in (*plan.notes, *back.notes)] == [True] * 4
+
+
+# --- a section of a guide -------------------------------------------------------------------
+
+GUIDES = ["# Mine\n", "# Mine", "# Mine\r\nIn two lines.\r\n", "", "\n\n", "# Mine\n\n\n"]
+
+
+@pytest.mark.parametrize("text", GUIDES)
+def test_a_section_is_added_after_an_empty_line_and_taken_out_byte_for_byte(
+    text: str, here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    guide = put(here, "AGENTS.md", text)
+
+    apply_plan(plan_setup("agents-md", wish()))
+    once = guide.read_bytes()
+    apply_plan(plan_setup("agents-md", wish()))
+    twice = guide.read_bytes()
+    apply_plan(plan_removal("agents-md", wish()))
+
+    assert once == twice
+    assert once.startswith(text.encode())
+    assert b"ralph memory search" in once
+    assert b"\r\n" not in once or b"\n" not in once.replace(b"\r\n", b"")
+    assert guide.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("text", GUIDES)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_a_person_writes_around_the_section_stays(
+    text: str, is_kept: bool, here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    guide = put(here, "AGENTS.md", text)
+    apply_plan(plan_setup("agents-md", wish()))
+    guide.write_bytes(b"First.\n" + guide.read_bytes() + b"Last.\n")
+    if not is_kept:
+        OriginalFiles(here / ".ralph/setup", "agents-md").write({})
+
+    apply_plan(plan_removal("agents-md", wish()))
+
+    left = guide.read_bytes()
+    assert b"ralph" not in left
+    assert left.replace(b"\r\n", b"\n").split() == f"First. {text} Last.".encode().split()
+
+
+def test_after_a_change_below_the_section_the_rest_is_as_before(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    guide = put(here, "AGENTS.md", "# Mine\n\nOne rule.\n")
+    apply_plan(plan_setup("agents-md", wish()))
+    guide.write_bytes(guide.read_bytes() + b"\nAnother rule.\n")
+
+    apply_plan(plan_removal("agents-md", wish()))
+
+    assert guide.read_text() == "# Mine\n\nOne rule.\n\nAnother rule.\n"
+
+
+def test_a_section_that_was_edited_is_renewed_in_its_place(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    guide = put(here, "AGENTS.md", "# Mine\n")
+    apply_plan(plan_setup("agents-md", wish()))
+    wanted = guide.read_text() + "Below.\n"
+    guide.write_text(wanted.replace("ralph prime", "something else"))
+
+    apply_plan(plan_setup("agents-md", wish()))
+
+    assert guide.read_text() == wanted
+
+
+def test_a_guide_is_of_one_project(wish: Callable[..., SetupOptions]) -> None:
+    for plan in (plan_setup, plan_removal):
+        with pytest.raises(UsageError) as error:
+            plan("agents-md", wish(user=True))
+        assert error.value.code == "no-user-setup"
+
+
+# --- agents that are not in the tests with real agents ---------------------------------------
+
+
+def test_copilot_gets_hooks_in_a_file_of_its_own_with_the_fields_of_claude_code(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    apply_plan(plan_setup("copilot", wish()))
+
+    hooks = loaded(here / ".github/hooks/ralph.json")
+    assert hooks["version"] == 1
+    assert hooks["hooks"]["SessionStart"] == [
+        {"type": "command", "command": f"'{PROGRAM}' hook session-start --agent copilot", "timeout": 10}
+    ]
+    assert loaded(here / ".github/mcp.json") == {"mcpServers": {"ralph": {"command": PROGRAM, "args": ["mcp"]}}}
+    assert not (here / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize("name", ["kilo.jsonc", "kilo.json", ".kilo/kilo.json"])
+def test_kilo_is_connected_in_the_settings_that_are_there(
+    name: str, here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    settings = put(here, name, '{\n  // mine\n  "model": "m",\n}\n')
+
+    apply_plan(plan_setup("kilo", wish()))
+    after = settings.read_text()
+    apply_plan(plan_removal("kilo", wish()))
+
+    assert '"type": "local"' in after
+    assert not (here / ".kilo/kilo.jsonc").exists()
+    assert settings.read_text() == '{\n  // mine\n  "model": "m",\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("cline", ".cline/data/settings/cline_mcp_settings.json"),
+        ("windsurf", ".codeium/windsurf/mcp_config.json"),
+        ("antigravity", ".gemini/config/mcp_config.json"),
+    ],
+)
+def test_servers_for_all_projects_are_added_to_those_that_are_there(
+    agent: str, name: str, tmp_path: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    text = '{"mcpServers": {"other": {"command": "x"}}}'
+    settings = put(tmp_path / "home", name, text)
+
+    apply_plan(plan_setup(agent, wish(user=True)))
+    servers = loaded(settings)["mcpServers"]
+    apply_plan(plan_removal(agent, wish(user=True)))
+
+    assert servers == {"other": {"command": "x"}, "ralph": {"command": PROGRAM, "args": ["mcp"]}}
+    assert settings.read_text() == text
+
+
+def test_a_file_that_another_agent_uses_too_is_named_when_it_goes(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    apply_plan(plan_setup("codex", wish()))
+    apply_plan(plan_setup("antigravity", wish()))
+
+    plan = plan_removal("codex", wish())
+
+    assert plan.notes == (
+        ".agents/skills/ralph-memory/SKILL.md is used by antigravity too. Run: ralph setup antigravity",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -78,13 +79,43 @@ def test_of_a_new_skill_its_length_is_told_and_of_one_that_changes_the_lines(ral
         ((), "it now recalls memories and stores what it learns."),
         (("--no-mcp",), "it now recalls memories and stores what it learns."),
         (("--no-hooks",), "it can now search and add memories."),
-        (("--no-hooks", "--no-mcp"), "it now has the skill that explains the memory commands."),
+        (("--no-hooks", "--no-mcp"), "it now knows the memory commands."),
     ],
 )
 def test_it_says_only_what_is_so(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
     ran = ralph("setup", "claude", "--yes", *words)
 
     assert f"Start claude in this directory: {said}\n" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("qwen",), "Start qwen in this directory: it now recalls memories"),
+        (("kilo",), "Start kilo in this directory: it can now search and add memories."),
+        (("cline",), "it now knows the memory commands. Its MCP servers are those of all projects; to add ours: ralph"),
+        (("windsurf", "--user"), "Start Windsurf in any of your projects: it can now search and add memories."),
+        (("agents-md",), "it now knows the memory commands. To let it search and remember with tools, add this MCP"),
+        (("agents-md", "--no-mcp"), "it now knows the memory commands.\n"),
+    ],
+)
+def test_of_other_agents_it_says_only_what_is_so(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
+    ran = ralph("setup", "--yes", *words)
+
+    assert said in ran.out
+
+
+def test_a_dry_run_shows_the_section_of_a_guide_and_the_server_is_named_afterwards(
+    ralph: Ralph, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("# Mine\n")
+
+    dry = ralph("setup", "agents-md", "--dry-run")
+    ran = ralph("setup", "agents-md", "--yes")
+
+    assert "      +## Project memory\n" in dry.out
+    assert f" {agents.ralph_command()[0]} " in f"{ran.out.replace(chr(10), ' ')}"
+    assert " mcp\n" in ran.out
 
 
 def test_before_it_is_done_it_says_what_will_be_allowed(ralph: Ralph) -> None:
@@ -128,7 +159,7 @@ def test_on_a_terminal_it_asks(ralph: Ralph, tmp_path: Path, answer: str, code: 
 
 
 def test_every_agent_that_can_be_connected_has_hooks() -> None:
-    assert tuple(agents.EDITS_BY_AGENT) == CONNECTABLE_AGENTS
+    assert tuple(agents.RECIPES) == CONNECTABLE_AGENTS
 
 
 def test_it_tells_where_the_plugin_is(ralph: Ralph) -> None:
@@ -137,6 +168,17 @@ def test_it_tells_where_the_plugin_is(ralph: Ralph) -> None:
 
     assert found.out.strip() == str(plugin_directory())
     assert (other.code, other.out) == (2, "")
+
+
+def test_the_marketplace_of_the_repository_leads_to_the_plugin() -> None:
+    root = Path(__file__).parents[3]
+
+    ours = json.loads((root / ".claude-plugin/marketplace.json").read_text(encoding="utf-8"))
+    bundled = json.loads((plugin_directory() / ".claude-plugin/marketplace.json").read_text(encoding="utf-8"))
+
+    assert (root / ours["plugins"][0]["source"]).resolve() == plugin_directory().resolve()
+    bundled["plugins"][0]["source"] = ours["plugins"][0]["source"]
+    assert ours == bundled
 
 
 def test_for_all_projects_no_project_is_needed(

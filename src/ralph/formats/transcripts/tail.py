@@ -1,4 +1,4 @@
-"""Reader of what an agent said last, for hooks: in the JSON lines of Claude Code, Codex and Gemini.
+"""Reader of what an agent said last, for hooks: in the JSON lines of Claude Code, Codex, Gemini and Copilot CLI.
 
 Only the end of a long transcript is read, and unknown or invalid lines are ignored, because agents may change the
 format with any release.
@@ -12,7 +12,8 @@ import os
 TRANSCRIPT_SUFFIX = ".jsonl"
 MAX_TRANSCRIPT_BYTES = 4 * 1024 * 1024
 """Number of bytes read from the end of a transcript."""
-_AGENT_ROLES = ("assistant", "gemini")
+_COPILOT_MESSAGE = "assistant.message"
+_AGENT_ROLES = ("assistant", "gemini", _COPILOT_MESSAGE)
 """Role or type of a message written by the agent."""
 _TEXT_TYPES = ("text", "output_text")
 """Type of a text part of a message, in Claude Code and Codex."""
@@ -53,6 +54,8 @@ def _agent_text(line: bytes, since: str) -> str:
     if since and isinstance(at, str) and at < since:
         return ""
     message = entry if entry.get("type") == "gemini" else entry.get("message", entry.get("payload"))
+    if entry.get("type") == _COPILOT_MESSAGE and isinstance(data := entry.get("data"), dict):
+        message = {} if data.get("parentToolCallId") else {"role": _COPILOT_MESSAGE, "content": data.get("content")}
     if not isinstance(message, dict) or message.get("role", message.get("type")) not in _AGENT_ROLES:
         return ""
     content = message.get("content")

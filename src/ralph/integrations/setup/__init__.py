@@ -14,7 +14,14 @@ from ralph.core.errors import ConflictError, UsageError
 from ralph.core.files import is_inside, remove_if_unchanged, replace_if_unchanged
 from ralph.core.git import query_git
 from ralph.core.records import record, replace
-from ralph.integrations.setup.agents import SetupOptions, all_file_edits, display_name, file_edits, ralph_command
+from ralph.integrations.setup.agents import (
+    RECIPES,
+    SetupOptions,
+    all_file_edits,
+    display_name,
+    file_edits,
+    ralph_command,
+)
 from ralph.integrations.setup.backups import OriginalFile, OriginalFiles, content_digest
 from ralph.integrations.setup.edits import JsonEdit
 from ralph.integrations.setup.entries import SERVER_NAME, UNKNOWN_HISTORY, FileHistory
@@ -170,6 +177,7 @@ def plan_setup(agent: str, options: SetupOptions, *, force: bool = False) -> Set
     if options.root and originals_for(agent, replace(options, root=None)).read():
         notes.append(f"{agent} is also connected for all your projects, so hooks run twice. Uninstall one of the two.")
     originals, changes = dict(known), []
+    by_others = _directories_of_others(agent, options)
     for file in files:
         after = file.with_entries(force=force)
         notes += [] if force else file.notes(options, with_advice=True)
@@ -180,7 +188,7 @@ def plan_setup(agent: str, options: SetupOptions, *, force: bool = False) -> Set
             originals[file.name] = OriginalFile(
                 content=original,
                 written_digest=content_digest(after),
-                created_directories=_created_directories(file, options),
+                created_directories=_created_directories(file, options, by_others),
             )
         if after != file.content:
             description = file.edit.description if file.edit.is_wanted else REMOVE_ENTRIES
@@ -204,11 +212,17 @@ def _without_permissions(edit: Edit) -> Edit:
     return edit
 
 
-def _created_directories(file: _SettingsFile, options: SetupOptions) -> tuple[str, ...]:
+def _created_directories(file: _SettingsFile, options: SetupOptions, by_others: set[str]) -> tuple[str, ...]:
     if file.record:
         return file.record.created_directories
-    missing = [folder for folder in file.path.parents if not folder.exists()] if file.content is None else []
-    return tuple(display_name(folder, options) for folder in missing)
+    parents = [(folder, display_name(folder, options)) for folder in file.path.parents] if file.content is None else []
+    return tuple(name for folder, name in parents if name in by_others or not folder.exists())
+
+
+def _directories_of_others(agent: str, options: SetupOptions) -> set[str]:
+    """Return the directories that setup created for other agents: whoever is disconnected last removes them."""
+    others = [originals_for(other, options).read() for other in RECIPES if other != agent]
+    return {name for files in others for one in files.values() for name in one.created_directories}
 
 
 def plan_removal(agent: str, options: SetupOptions) -> SetupPlan:
@@ -228,7 +242,19 @@ def plan_removal(agent: str, options: SetupOptions) -> SetupPlan:
         elif after != file.content:
             is_original = file.record is not None and after == file.record.content
             changes.append(file.change(after, "restore the original" if is_original else REMOVE_ENTRIES, options))
+    notes += _shared_files(agent, [change.path for change in changes], options)
     return SetupPlan(agent=agent, changes=tuple(changes), notes=tuple(notes), originals={}, originals_store=store)
+
+
+def _shared_files(agent: str, paths: list[Path], options: SetupOptions) -> list[str]:
+    """Return notes about files that another connected agent uses too: some have the same folder of skills."""
+    notes = []
+    for other, recipe in RECIPES.items():
+        if other == agent or not (options.root or recipe.has_user_settings) or not originals_for(other, options).read():
+            continue
+        shared = [edit.path for edit in file_edits(other, options) if Path(os.path.realpath(edit.path)) in paths]
+        notes += [f"{display_name(path, options)} is used by {other} too. Run: ralph setup {other}" for path in shared]
+    return notes
 
 
 def check_inside_project(plan: SetupPlan, options: SetupOptions) -> None:

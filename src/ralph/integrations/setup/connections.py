@@ -14,12 +14,12 @@ from ralph.core.errors import RalphError
 from ralph.core.records import replace
 from ralph.integrations.doctor import Finding
 from ralph.integrations.setup import originals_for, setup_options
-from ralph.integrations.setup.agents import EDITS_BY_AGENT, PROGRAM_NAMES, all_file_edits, display_name, file_edits
+from ralph.integrations.setup.agents import RECIPES, all_file_edits, display_name, file_edits
 from ralph.integrations.setup.edits import JsonEdit
 from ralph.integrations.setup.entries import OurEntries
-from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
+from ralph.integrations.setup.jsontext import InvalidJsonError, JsonDialect, JsonText
 from ralph.integrations.setup.reading import read_settings_file
-from ralph.integrations.setup.text_edits import FileEdit
+from ralph.integrations.setup.text_edits import FileEdit, SectionEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +29,13 @@ if TYPE_CHECKING:
     from ralph.integrations.setup.agents import SetupOptions
     from ralph.integrations.setup.text_edits import Edit
 
-AGENTS_WITHOUT_COMMAND = ("cursor",)
-"""Agents whose program need not be in the PATH, because it is started from a menu."""
-
 
 def check_connections(root: Path, environment: Mapping[str, str] = os.environ) -> list[Finding]:
     """Return findings about each agent that is connected to this project or for the user."""
     here = setup_options(root, environment=environment)
     found: list[Finding] = []
-    for agent in EDITS_BY_AGENT:
-        for options in (here, replace(here, root=None)):
+    for agent, recipe in RECIPES.items():
+        for options in (here, replace(here, root=None)) if recipe.has_user_settings else (here,):
             try:
                 found += _check_connection(agent, options, root)
             except RalphError as error:
@@ -75,7 +72,11 @@ def _check_connection(agent: str, options: SetupOptions, root: Path) -> Iterator
         yield Finding(about=agent, is_fine=False, says=says, mend=how)
     if not problems and not off:
         skill = any(isinstance(edit, FileEdit) and edit.is_prose and found for edit, _, found in places)
-        parts = [_count_hooks(agent, hooks), "MCP server" if server else "", "skill" if skill else ""]
+        section = any(isinstance(edit, SectionEdit) and found for edit, _, found in places)
+        parts = [
+            *(_count_hooks(agent, hooks), "MCP server" if server else ""),
+            *("skill" if skill else "", "section" if section else ""),
+        ]
         where = "connected" if options.root else "connected for all your projects"
         says = (
             f"{where}: {', '.join(filter(None, parts)) or 'nothing'}{_missing_agent_note(agent, options.environment)}"
@@ -138,9 +139,10 @@ def _is_runnable(command: str, environment: Mapping[str, str]) -> bool:
 
 
 def _missing_agent_note(agent: str, environment: Mapping[str, str]) -> str:
-    if agent in AGENTS_WITHOUT_COMMAND or _is_runnable(PROGRAM_NAMES[agent], environment):
+    recipe = RECIPES[agent]
+    if not recipe.has_command or _is_runnable(recipe.program, environment):
         return ""
-    return f"; {PROGRAM_NAMES[agent]} is not in the PATH"
+    return f"; {recipe.program} is not in the PATH"
 
 
 # --- disabled hooks ------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def _disabled_in_claude(options: SetupOptions) -> Iterator[tuple[str, str]]:
         folder / "settings.json",
         options.user_directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
     ):
-        value = _settings(path).get("disableAllHooks")
+        value = _settings(path, JsonDialect.JSON).get("disableAllHooks")
         if value is not None:
             if value is True:
                 yield f"{path} disables all hooks", f'remove "disableAllHooks" from {path}'
@@ -175,7 +177,8 @@ def _disabled_in_gemini(options: SetupOptions) -> Iterator[tuple[str, str]]:
     paths = [
         folder / ".gemini" / "settings.json" for folder in (options.root, options.user_directory("GEMINI_CLI_HOME", ""))
     ]
-    switches = [(path, found) for path in paths if isinstance(found := _settings(path).get("hooksConfig"), dict)]
+    settings = [(path, _settings(path, JsonDialect.COMMENTS).get("hooksConfig")) for path in paths]
+    switches = [(path, found) for path, found in settings if isinstance(found, dict)]
     decisive = next(((path, found) for path, found in switches if "enabled" in found), None)
     if decisive and decisive[1]["enabled"] is False:
         yield f"{decisive[0]} disables all hooks", f'remove "enabled" from "hooksConfig" in {decisive[0]}'
@@ -184,11 +187,11 @@ def _disabled_in_gemini(options: SetupOptions) -> Iterator[tuple[str, str]]:
             yield f"{path} disables our hooks", f'remove "ralph" from "hooksConfig.disabled" in {path}'
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    """Return the content of a settings file; empty if it is invalid, which its agent reports itself."""
+def _settings(path: Path, dialect: JsonDialect) -> dict[str, Any]:
+    """Return the content of a settings file; empty if its agent does not accept it, and then does not use it."""
     try:
         found = read_settings_file(path)
-        value = JsonText((found[0] if found else b"{}").decode("utf-8-sig")).value
+        text = JsonText((found[0] if found else b"{}").decode("utf-8-sig"))
     except (InvalidJsonError, UnicodeDecodeError, RalphError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return text.value if isinstance(text.value, dict) and not text.problem_in(dialect) else {}

@@ -11,6 +11,7 @@ from copy import deepcopy
 import tomlkit
 from tomlkit.items import InlineTable, Table
 
+from ralph.core.agents import agent_title
 from ralph.core.config import parse_toml
 from ralph.core.records import record
 from ralph.integrations.setup.entries import (
@@ -28,7 +29,7 @@ from ralph.integrations.setup.entries import (
     is_written_by_setup,
     server_command,
 )
-from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
+from ralph.integrations.setup.jsontext import InvalidJsonError, JsonDialect, JsonText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class JsonEdit:
     description_without_items: str = ""
     defaults: Mapping[str, Any] = {}
     """Required keys with the values to set if they are missing."""
+    dialect: JsonDialect = JsonDialect.JSONC
+    """What the agent accepts in this file; the most lenient where that is not known."""
 
     @property
     def is_wanted(self) -> bool:
@@ -86,7 +89,7 @@ class JsonEdit:
         self, before: bytes | None, history: FileHistory = UNKNOWN_HISTORY, *, force: bool = False
     ) -> bytes:
         """Return the file with our entries added or updated, and unwanted ones removed."""
-        mark, text = self._read(before)
+        mark, text = self._read_accepted(before)
         value = deepcopy(text.value)
         is_ours, original = self._has_our_entries(value, history), self._original(history)
         for key, default in self.defaults.items():
@@ -131,7 +134,7 @@ class JsonEdit:
 
     def find_entries(self, now: bytes) -> OurEntries:
         """Return our entries in the file."""
-        value = self._read(now)[1].value
+        value = self._read_accepted(now)[1].value
         server = self._server_in(value)
         items = [(_get(value, path), item) for path, item in self.list_items.items()]
         return OurEntries(
@@ -152,6 +155,13 @@ class JsonEdit:
         groups = [group for _, entries in _events(self._read(now)[1].value) for group in entries]
         if any(is_manual_hook(hook, self.agent) for group in groups for hook in (group, *_group_hooks(group))):
             yield FOREIGN_HOOKS
+
+    def _read_accepted(self, raw: bytes | None) -> tuple[str, JsonText]:
+        """Return the same as `_read`. Raise an error for a text that the agent does not accept."""
+        mark, text = self._read(raw)
+        if problem := text.problem_in(self.dialect):
+            raise invalid_settings(f"{self.path} has {problem}, with which {agent_title(self.agent)} does not use it")
+        return mark, text
 
     def _read(self, raw: bytes | None) -> tuple[str, JsonText]:
         """Return a byte order mark, if there is one, and the text after it."""

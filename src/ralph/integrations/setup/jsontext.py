@@ -1,13 +1,15 @@
 """JSON text that can be edited without changing any other byte.
 
-Comments and trailing commas, which some agents allow in their settings, are accepted and preserved. Nothing is
-reformatted: added values use the indentation and line endings of the surrounding text.
+Comments and trailing commas, which some agents allow in their settings, are accepted and preserved; a dialect says
+what an agent accepts. Nothing is reformatted: added values use the indentation and line endings of the surrounding
+text.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from typing import Any, NamedTuple
 
 TYPE_CHECKING = False
@@ -27,6 +29,14 @@ _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+
 
 class InvalidJsonError(ValueError):
     """The text is not valid JSON. The message includes the line number."""
+
+
+class JsonDialect(Enum):
+    """What an agent accepts in its settings."""
+
+    JSON = "neither comments nor trailing commas"
+    COMMENTS = "comments, but no trailing commas"
+    JSONC = "comments and trailing commas"
 
 
 # Named tuples, because records are four times slower to create and the user file of Claude Code can be megabytes.
@@ -54,7 +64,9 @@ class JsonText:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._root = _JsonParser(text).parse()
+        parser = _JsonParser(text)
+        self._root = parser.parse()
+        self._first_comment, self._first_trailing_comma = parser.first_comment, parser.first_trailing_comma
         first = self._root.children[0].start if self._root.children else None
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._is_compact = first is not None and "\n" not in text[: self._root.end]
@@ -64,6 +76,14 @@ class JsonText:
     def value(self) -> Any:
         """The parsed value of the text."""
         return self._root.value
+
+    def problem_in(self, dialect: JsonDialect) -> str:
+        """Return what a dialect does not allow in this text, with its line; empty if there is nothing."""
+        if dialect is JsonDialect.JSON and self._first_comment is not None:
+            return f"a comment in line {self._line_of(self._first_comment)}"
+        if dialect is not JsonDialect.JSONC and self._first_trailing_comma is not None:
+            return f"a trailing comma in line {self._line_of(self._first_trailing_comma)}"
+        return ""
 
     def get(self, *path: str | int) -> Any:
         """Return the value at a path, or None if there is none."""
@@ -183,6 +203,9 @@ class JsonText:
         lines = written.split("\n")
         return (self._newline + indent).join(lines)
 
+    def _line_of(self, at: int) -> int:
+        return self.text.count("\n", 0, at) + 1
+
     def _is_inline(self, node: JsonNode) -> bool:
         if not node.children:
             return self._is_compact
@@ -233,6 +256,10 @@ class _JsonParser:
         self._text = text
         self._at = 0
         self._values = 0
+        self.first_comment: int | None = None
+        """Offset of the first comment."""
+        self.first_trailing_comma: int | None = None
+        """Offset of the first comma after the last value of an object or a list."""
 
     def parse(self) -> JsonNode:
         """Parse the text."""
@@ -248,7 +275,9 @@ class _JsonParser:
         return InvalidJsonError(f"line {line}: {what}")
 
     def _skip(self) -> None:
-        self._at = _skip_comments(self._text, self._at)
+        start, self._at = self._at, _skip_comments(self._text, self._at)
+        if self.first_comment is None and (at := self._text.find("/", start, self._at)) >= 0:
+            self.first_comment = at
 
     def _value(self, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
@@ -277,8 +306,11 @@ class _JsonParser:
             children.append(JsonChild(key, begin, self._value(depth + 1)))
             self._skip()
             if self._text[self._at : self._at + 1] == ",":
+                comma = self._at
                 self._at += 1
                 self._skip()
+                if self._text[self._at : self._at + 1] == closing and self.first_trailing_comma is None:
+                    self.first_trailing_comma = comma
             elif self._text[self._at : self._at + 1] != closing:
                 raise self._error(f"missing comma or {closing}")
         self._at += 1

@@ -1,4 +1,4 @@
-"""Edits of text files: lines under our own heading, and files that are ours as a whole."""
+"""Edits of text files: lines under our own heading, a section of ours, and files that are ours as a whole."""
 
 from __future__ import annotations
 
@@ -72,6 +72,69 @@ class LinesEdit:
         return range(start, end)
 
 
+SECTION_BEGIN, SECTION_END = "<!-- ralph setup: begin -->", "<!-- ralph setup: end -->"
+"""Markers around our section of a Markdown file."""
+_SECTION = re.compile(rf"(?ms)^{SECTION_BEGIN}\r?\n.*?^{SECTION_END}\r?\n?".encode())
+
+
+@record
+class SectionEdit:
+    """An edit of a section of ours at the end of a Markdown file that people write."""
+
+    path: Path
+    content: str
+    """The section, with a line end at its end."""
+    description: str
+    is_private: bool = False
+    is_wanted: bool = True
+
+    def with_entries(
+        self, before: bytes | None, history: FileHistory = UNKNOWN_HISTORY, *, force: bool = False
+    ) -> bytes:
+        """Return the file with our section updated where it is, or appended."""
+        text = before or b""
+        section = f"{SECTION_BEGIN}\n{self.content}{SECTION_END}\n".encode().replace(b"\n", _newline(text))
+        if found := _SECTION.search(text):
+            return text[: found.start()] + section + text[found.end() :]
+        return text + _gap(text) + section
+
+    def without_entries(self, now: bytes, history: FileHistory = UNKNOWN_HISTORY) -> bytes | None:
+        """Return the file without our section and the empty line before it, or None if setup created it."""
+        found = _SECTION.search(now)
+        if not found:
+            return now
+        before, after = now[: found.start()], now[found.end() :]
+        original = history.original if history.is_known else None
+        if original is not None and before == original + _gap(original):
+            before = original
+        elif re.search(rb"\n\r?\n\Z", before):
+            before = before.removesuffix(_newline(before))
+        if after and before and not before.endswith(b"\n"):
+            before += _newline(now)
+        return before + after or (None if history.original is None else b"")
+
+    def find_entries(self, now: bytes) -> OurEntries:
+        """Return our entries in the file."""
+        return OurEntries(has_other=bool(_SECTION.search(now)))
+
+    def has_foreign_server(self, now: bytes, history: FileHistory) -> bool:
+        """Return False: such a file has no servers."""
+        return False
+
+    def foreign_entries(self, now: bytes, history: FileHistory) -> Iterator[tuple[str, str]]:
+        """Return nothing: what is between our markers is ours."""
+        return iter(())
+
+
+def _newline(text: bytes) -> bytes:
+    return b"\r\n" if b"\r\n" in text else b"\n"
+
+
+def _gap(text: bytes) -> bytes:
+    """Return what separates our section from a text before it: an empty line."""
+    return _newline(text) * (2 - text.endswith(b"\n")) if text else b""
+
+
 @record
 class FileEdit:
     """An edit of a file that belongs to setup as a whole."""
@@ -116,4 +179,4 @@ class FileEdit:
             yield "was edited and is left unchanged", "--force overwrites it."
 
 
-Edit = JsonEdit | TomlEdit | LinesEdit | FileEdit
+Edit = JsonEdit | TomlEdit | LinesEdit | SectionEdit | FileEdit
