@@ -28,11 +28,13 @@ echo "<task-done>$RALPH_TASK_ID</task-done>"
 """
 
 
-def start(server: ServedApart, task: str) -> subprocess.Popen[bytes]:
+def start(server: ServedApart, task: str, agent: str = AGENT) -> subprocess.Popen[bytes]:
+    """Start a run of one attempt with a scripted agent, in a repository that has what is there."""
     root = server.root
-    (root / "agent.sh").write_text(AGENT)
+    (root / "agent.sh").write_text(agent)
+    tracked = ["billing"] if (root / "billing").exists() else []
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-    for words in (["init", "-q"], ["add", "agent.sh"], ["commit", "-qm", "Begin"]):
+    for words in (["init", "-q"], ["add", "agent.sh", *tracked], ["commit", "-qm", "Begin"]):
         subprocess.run([*git, *words], cwd=root, check=True)
     for name, value in (("user.name", "Ada"), ("user.email", "ada@example.org")):
         subprocess.run(["git", "config", name, value], cwd=root, check=True)

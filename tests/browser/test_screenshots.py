@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from ralph.project import Project
 from tests.browser.conftest import PHONE, WIDE, Open
+from tests.browser.test_insight import TITLE, start
 from tests.web.asking import ServedApart
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
@@ -21,6 +23,8 @@ PICTURES = {
     "memories": ("/memories?q=money", WIDE, "light", "#results [data-row]"),
     "staging": ("/staging", WIDE, "light", ".is-current"),
     "tasks": ("/tasks", WIDE, "dark", "#graph .node"),
+    "report": ("/report", WIDE, "light", "section.report"),
+    "impact": ("/impact", WIDE, "dark", "#chart-lift canvas"),
     "failures": ("/failures", WIDE, "light", "#categories li"),
     "past-work": ("/episodes?q=round+line+cent", WIDE, "light", "#passages [data-row]"),
     "phone": ("/", PHONE, "dark", ".chart canvas"),
@@ -39,6 +43,34 @@ sleep 0.3
 echo "$ pytest -x tests/test_money.py"
 echo "  41 passed, 3 failed in 0.42 s"
 sleep 20
+"""
+
+
+MONEY = """\
+from decimal import Decimal
+
+CENT = Decimal("0.01")
+
+
+def vat(net: Decimal, rate: Decimal) -> Decimal:
+    return (net * rate).quantize(CENT)
+"""
+ROUNDING_AGENT = """\
+cat > billing/money.py <<'END'
+from decimal import ROUND_HALF_UP, Decimal
+
+CENT = Decimal("0.01")
+
+
+def vat(net: Decimal, rate: Decimal) -> Decimal:
+    \"\"\"Return the VAT of a net amount, rounded half up as the tax office does.\"\"\"
+    return (net * rate).quantize(CENT, rounding=ROUND_HALF_UP)
+END
+sleep 1.2
+echo "The memory says that the tax office adds up rounded lines, so I round half up."
+echo "$ pytest -x tests/test_money.py"
+echo "  44 passed in 0.41 s"
+echo "<task-done>$RALPH_TASK_ID</task-done>"
 """
 
 
@@ -72,6 +104,21 @@ def test_a_picture_of_a_run_at_work_can_be_taken(worked_on: ServedApart, open_pa
         run.terminate()
 
     assert size > 10_000
+
+
+def test_a_picture_of_an_attempt_can_be_taken(worked_on: ServedApart, open_page: Open, tmp_path: Path) -> None:
+    (worked_on.root / "billing").mkdir()
+    (worked_on.root / "billing" / "money.py").write_text(MONEY)
+    with Project.open(worked_on.root) as project:
+        task = project.tasks.add(TITLE, body="Amounts are rounded in billing/money.py.", priority=99)
+        with start(worked_on, task.id, ROUNDING_AGENT) as run:
+            run.wait(60)
+        (attempt,) = project.store.attempts.latest(1)
+
+    page = open_page(worked_on, f"/runs/{attempt.run_id}/attempts/{attempt.iteration}")
+    expect(page.locator("[data-file='billing/money.py'] .tok-k").first).to_be_visible()
+
+    assert _taken(page, tmp_path, "attempt") > 10_000
 
 
 def _taken(page: Page, elsewhere: Path, name: str) -> int:

@@ -114,6 +114,8 @@ def seconds(value: float | None) -> str:
     """Format a duration."""
     if value is None:
         return UNKNOWN_VALUE
+    if value < 0.05:
+        return "0 s"
     if value < _MINUTE:
         return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
     if value < _HOUR:

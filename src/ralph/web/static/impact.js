@@ -4,7 +4,7 @@ import { showError } from "./ui.js";
 
 const points = read("points");
 const place = document.getElementById("chart-lift");
-const format = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(Math.abs(value) < 10 ? 1 : 0)}`;
+const format = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(value && Math.abs(value) < 10 ? 1 : 0)}`;
 
 if (place)
   chart(place, {

@@ -132,7 +132,7 @@ function showAttempt(worker, data, at) {
 function showRecalled(worker, data) {
   const one = card(worker);
   const memories = data.memories ?? [];
-  const also = [data.previous_attempts && `${data.previous_attempts} previous failures`, data.journal && `${data.journal} from the journal`, data.advice && "advice from a person", `${number(data.tokens)} tokens`].filter(Boolean).join(" · ");
+  const also = [data.previous_attempts && `${data.previous_attempts} previous ${data.previous_attempts === 1 ? "failure" : "failures"}`, data.journal && `${data.journal} from the journal`, data.advice && "advice from a person", `${number(data.tokens)} tokens`].filter(Boolean).join(" · ");
   const list = memories.map((memory) => el("li", {}, el("a", { href: `/memories/${encodeURIComponent(memory.id)}` }, clean(memory.title))));
   if (!memories.length) return one.memories.replaceChildren(el("p", { class: "small muted" }, `No memories recalled · ${also}`));
   one.memories.replaceChildren(
