@@ -543,7 +543,7 @@ def test_status_says_nothing_of_an_agent_before_there_is_one(here: Path, ralph: 
     ralph("run", "--max-iterations", "1", "--", "true")
 
     assert "Models    not chosen yet\n" in before
-    assert "Models    the agent has no model option\n" in ralph("status").out
+    assert "Models    chosen by the agent itself\n" in ralph("status").out
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,13 @@ def test_what_a_gate_printed_is_a_code_block_without_rulers() -> None:
     assert "- **Avoid**: doing the same again\n- **Files**: src/parser.py" in text
 
 
+def test_a_gate_that_printed_one_line_is_quoted_once() -> None:
+    text = report_text(a_failure(1, why=f"{gate_failure_prefix('make test')}{HEADLINE}\n{HEADLINE}\n", trace=""))
+
+    assert text.count("money is rounded half up") == 1
+    assert "```" not in text
+
+
 def test_what_an_agent_reported_stays_prose() -> None:
     text = report_text(a_failure(1, why="Two causes.\nThe second one is older.", trace=""))
 

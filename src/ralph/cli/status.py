@@ -136,7 +136,7 @@ def _models(overview: Overview, config: Config) -> str:
     if overview.takes_model:
         return overview.strategy
     has_agent = config.agent.command or config.agent.name != "command" or overview.last_run
-    return "the agent has no model option" if has_agent else "not chosen yet"
+    return "chosen by the agent itself" if has_agent else "not chosen yet"
 
 
 def print_line(name: str, line: str) -> None:

@@ -97,6 +97,7 @@ def _why(why: str) -> str:
     if without_gate_prefix(headline) == headline:
         return close_fences(escape_untrusted(why))
     printed = compact_output(output)
+    printed = "" if printed.strip() == without_gate_prefix(headline).strip() else printed  # it printed nothing else
     return f"{escape_inline(headline)}\n\n{_fenced(printed)}\n" if printed else escape_inline(headline)
 
 
