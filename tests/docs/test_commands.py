@@ -147,8 +147,8 @@ def is_fine(one: Ended) -> bool:
 
 def compare(page: str, text: str, ended: list[Ended]) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
-        text = with_output(text, ended)
-        (ROOT / page).write_text(text, encoding="utf-8")
+        (ROOT / page).write_text(with_output(text, ended), encoding="utf-8")
+        return
     different = [f"$ {one.command}\n{one.output}" for one in ended if not matches(one.shown, one.output)]
     assert different == [], "run with UPDATE_GOLDEN=1 and read the diff"
 
