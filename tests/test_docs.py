@@ -55,6 +55,12 @@ def _exists(module: str, name: str) -> bool:
         return False
 
 
+def test_pages_that_are_not_references_stay_short() -> None:
+    lengths = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in (ROOT / "docs").glob("*.md")}
+
+    assert {name for name, length in lengths.items() if length > 300} <= {"cli.md", "http.md"}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -16,6 +17,9 @@ CHANGELOG = "changelog.md"
 OUTSIDE = {"CHANGELOG.md": CHANGELOG, "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
 """Pages of the site for files at the top of the repository."""
 
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|video|link\b[^>]*\brel="?stylesheet)[^>]*(?:src|href)="?(?:https?:)?//[^\s>]*"""
+)
 LINK = re.compile(r"\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
@@ -48,6 +52,13 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         return f"[{text}]({posixpath.relpath(target, folder or '.')}{anchor})"
 
     return LINK.sub(replaced, markdown)
+
+
+def on_post_page(output: str, *, page: Page, **_: Any) -> str:
+    """Refuse a page that would load something from elsewhere."""
+    if found := LOADED.search(output):
+        raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {found[0]}")
+    return output
 
 
 def _title(page: Path) -> str:

@@ -28,6 +28,10 @@ STRANGER = re.compile(
 )
 
 
+FOR_DEVELOPERS = {"build", "dev", "docs", "fuzz"}
+"""Extras for working on Ralph."""
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return release.build(ROOT, tmp_path_factory.mktemp("dist"))[1]
@@ -95,7 +99,7 @@ def test_no_text_installs_the_project_that_has_the_name_ralph_on_the_index() -> 
 def test_every_extra_that_users_install_is_asked_for_by_name_where_it_is_missing() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "ralph").rglob("*.py"))
     named = set(re.findall(r"install_hint\('(\w+)'\)|install_hint\(\"(\w+)\"\)", sources))
-    extras = set(PROJECT["optional-dependencies"]) - {"build", "dev", "fuzz"}
+    extras = set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS
 
     assert {one or other for one, other in named} == extras
     assert f"{PACKAGE}[acp]" in install_hint("acp")
@@ -109,4 +113,4 @@ def test_the_table_of_dependencies_lists_those_that_are_installed() -> None:
 
     assert {name.lower() for name in re.findall(r"^\| `([\w.-]+)` \|", base, re.MULTILINE)} == direct
     listed = set(re.findall(r"^\| `(\w+)` \|", extras, re.MULTILINE))
-    assert listed == set(PROJECT["optional-dependencies"]) - {"build", "dev", "fuzz"}
+    assert listed == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS

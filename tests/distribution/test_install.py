@@ -13,6 +13,8 @@ import pytest
 
 from ralph import __version__
 from tests.distribution import release
+from tests.docs import pages
+from tests.docs.samples import a_shop
 
 pytestmark = [pytest.mark.slow, pytest.mark.storeless, pytest.mark.timeout(300)]
 
@@ -114,6 +116,20 @@ def test_pip(wheel: Path, interpreter: str, tmp_path: Path) -> None:
     install(["env/bin/python", "-m", "pip", "--quiet", "install", "ralph-memory[server]"], tmp_path)
     code = "import jinja2, msgspec, starlette, uvicorn; import ralph.web.app"
     assert run(["env/bin/python", "-c", code], tmp_path).returncode == 0
+
+
+def test_the_quick_starts_of_the_readme_work_as_printed(wheel: Path, tmp_path: Path) -> None:
+    install([sys.executable, "-m", "venv", "env"], tmp_path)
+    install(["env/bin/python", "-m", "pip", "--quiet", "install", str(wheel)], tmp_path)
+    reader = pages.reader(tmp_path / "empty-home", tmp_path / "programs", tmp_path / "env" / "bin")
+    text = (release.ROOT / "README.md").read_text(encoding="utf-8")
+
+    for number, part in enumerate(text.split(pages.ANOTHER_PROJECT)):
+        a_shop(tmp_path / str(number) / "shop")
+        ended = pages.run_page(part, tmp_path / str(number) / "shop", reader, {})
+        assert len(ended) == 3
+        assert [(one.command, one.code) for one in ended if one.code] == []
+        assert [one.output for one in ended if not pages.matches(one.shown, one.output)] == []
 
 
 def test_pipx(wheel: Path, interpreter: str, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ COMMAND = re.compile(rf"^(?:{PROGRAMS}) ")
 ID = re.compile(
     r"\b(?:mem-\d{10}-[0-9a-f]{4}|t-[0-9a-f]{6}|run-[0-9a-f]{8}|ep-[0-9a-f]{16}|chg-[0-9a-f]{8})(?![0-9a-f])"
 )
+ANOTHER_PROJECT = "<!-- another project -->"
+"""Comment in a page: from here on, commands are run in a new project."""
+
 MARK = "--- ended with"
 
 NOT_RUN = {
@@ -179,21 +182,24 @@ def _run(shell: subprocess.Popen[str], command: str) -> tuple[str, int]:
     raise AssertionError(f"the shell ended: {command}\n{output}")
 
 
-def reader(home: Path, programs: Path) -> dict[str, str]:
-    """Return the environment of a reader: an empty home, `ralph` and a scripted `claude` in the PATH."""
+def reader(home: Path, programs: Path, installed: Path | None = None) -> dict[str, str]:
+    """Return the environment of a reader: an empty home, `ralph` and a scripted `claude` in the PATH.
+
+    `installed` is the folder of an installed `ralph`; by default it is the one of this repository.
+    """
     home.mkdir(exist_ok=True)
     programs.mkdir(exist_ok=True)
-    for name in ("ralph", "ralph-memory"):
-        _program(programs / name, f'exec {sys.executable} -m ralph "$@"')
     for name in ("scripted_claude.py", "playbook.json"):
         shutil.copy(HERE / name, programs)
     _program(programs / "claude", f'exec {sys.executable} {programs / "scripted_claude.py"} "$@"')
-    kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+    if not installed:
+        installed = programs
+        _program(programs / "ralph", f'PYTHONPATH={ROOT / "src"} exec {sys.executable} -m ralph "$@"')
     (home / ".gitconfig").write_text("[user]\n\tname = A Reader\n\temail = reader@example.com\n", encoding="utf-8")
+    kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
     return kept | {
         "HOME": str(home),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
+        "PATH": f"{programs}:{installed}:{os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
