@@ -59,7 +59,7 @@ def test_what_a_gate_printed_is_in_the_report_and_in_the_next_prompt(trial: Tria
 
     ran = trial.ralph("run", "--max-iterations", "2", "--gate", gate, "--", "sh", "agent.sh")
 
-    assert "test_upload: AssertionError: 3 != 4" in next(line for line in ran.out.splitlines() if "↻ retried" in line)
+    assert "test_upload: AssertionError: 3 != 4" in next(line for line in ran.out.splitlines() if "↻ failed" in line)
     report = trial.project.journal.failures_of(task.id)[0]
     assert "AssertionError: 3 != 4\n1 failed, 8 passed" in report.why
     assert (report.category, report.made_by) == ("test_failure", "ralph")
