@@ -122,6 +122,6 @@ def test_a_gate_that_reaches_a_limit_says_which_and_teaches_nothing(
     report = trial.project.store.failures.latest(1)[0]
     assert report.category == category
     assert limit in report.why.partition("\n")[0]
-    assert limit in next(line for line in ran.out.splitlines() if "↻ retried" in line)
+    assert limit in next(line for line in ran.out.splitlines() if "↻ failed" in line)
     assert trial.project.memory.list() == []
     assert trial.project.learnings.list() == []
