@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ralph.core.tokenize import tokenize, tokenize_path
-from ralph.memory.recall.estimate import NEAREST_RELEVANCE
 from ralph.memory.recall.query import RecallContext, build_query
 from ralph.memory.recall.rank import Ranking
 from ralph.memory.recall.scored import FILE_COMPONENTS, WEIGHTS, ScoredMemory
@@ -254,35 +253,3 @@ def test_relevance_tells_an_answer_from_a_chance_match() -> None:
 
     assert found[0].row["seq"] == 1
     assert found[0].relevance > 2 * max(one.relevance for one in found[1:])
-
-
-@pytest.mark.parametrize(
-    ("similarities", "marked"),
-    [
-        ({1: 0.6, 2: 0.3, 3: 0.1}, [1]),
-        ({1: 0.6, 2: 0.55, 3: 0.1}, []),  # no lead
-        ({1: 0.4, 2: 0.1, 3: 0.1}, []),  # nothing stands out
-        ({1: 0.6}, []),  # nothing to compare with
-    ],
-)
-def test_the_one_that_is_by_far_nearest_in_meaning_is_evidence(
-    similarities: dict[int, float], marked: list[int]
-) -> None:
-    context = RecallContext(title="The payload grows enormous: shrink which piece?", at=NOW)
-    ranking = Ranking(context, build_query(context), {}, 3)
-    ranking.add([row(1, "Distill state above 8k"), row(2, "Use the mirror"), row(3, "Docker first")])
-
-    ranking.score_similarity(similarities)
-
-    assert [seq for seq, hit in ranking.hits.items() if hit.amounts.get("nearest")] == marked
-    assert all(ranking.hits[seq].relevance == NEAREST_RELEVANCE for seq in marked)
-
-
-def test_small_talk_has_no_meaning_to_be_near_to() -> None:
-    context = RecallContext(title="have lunch, restart the laptop", at=NOW)
-    ranking = Ranking(context, build_query(context), {}, 3)
-    ranking.add([row(1, "Distill state above 8k"), row(2, "Use the mirror")])
-
-    ranking.score_similarity({1: 0.6, 2: 0.1})
-
-    assert ranking.hits[1].relevance == 0.0

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ralph.core.records import AttemptOutcome, Memory
+from ralph.core.records import AttemptOutcome, Memory, replace
 from ralph.memory.recall.candidates import recall_memories
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.estimate import COEFFICIENTS, estimate_relevance
@@ -17,6 +17,7 @@ from ralph.memory.recall.select import SESSION_CUT
 from ralph.memory.sessions import session_query
 from ralph.project import Project
 from ralph.store import Store
+from ralph.store.memories import ChangeInfo
 from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, begin, finish, remember
 
@@ -258,3 +259,23 @@ def test_the_items_of_a_list_stay_whole() -> None:
 
     assert items[1] in shown.splitlines()
     assert all(line == "[…]" or line.startswith("- ") for line in shown.splitlines())
+
+
+REPORT = (
+    "Problem: please read the contributing guidelines before you submit, and describe what you expected to happen. The"
+    " validation of app labels is missing in the command {0}. Fix in management/{0}.py: validate the label first."
+)
+
+
+@pytest.mark.parametrize(
+    ("subjects", "files", "count"),
+    [(("show", "migrate"), ("show.py", "migrate.py"), 2), (("show", "show"), ("show.py", "show.py"), 1)],
+)
+def test_reports_of_one_template_about_other_files_are_no_duplicates(
+    store: Store, subjects: tuple[str, str], files: tuple[str, str], count: int
+) -> None:
+    for number, (subject, file) in enumerate(zip(subjects, files, strict=True)):
+        memory = a_memory(f"Labels {number}", REPORT.format(subject), kind="fix", files=(f"management/{file}",))
+        store.memories.insert_all_unchecked([replace(memory, id=f"mem-1-{number}")], ChangeInfo(who="t", why="t"))
+
+    assert len(recall_memories(store, RecallContext(title="Validation of app labels in commands")).shown) == count

@@ -35,8 +35,6 @@ COEFFICIENTS = {
 """Log odds for one unit of each kind of evidence."""
 INHERITED_SHARE, SOURCE_SHARE = 0.25, 0.5
 """Share of the estimate of a candidate that its neighbors inherit, and other passages of the same session."""
-NEAREST_RELEVANCE = 0.3
-"""Estimate of the one candidate that is by far the nearest in meaning, whatever words it has in common."""
 SHORT_TALK = 4
 """Number of passages up to which all of a session are about the same; of a longer one, fewer are."""
 

@@ -36,9 +36,7 @@ def describe_evidence(hit: ScoredMemory, written: Mapping[str, str]) -> str:
     parts = [hit.certainty] if hit.certainty else []
     if hit.telling:
         parts.append(f"both mention {_named(hit.telling, written)}")
-    if hit.amounts.get("nearest"):
-        parts.append("is by far the nearest in meaning")
-    elif hit.amounts.get("similar"):
+    if hit.amounts.get("similar"):
         parts.append("has a similar meaning")
     if hit.amounts.get("feature"):
         parts.append("was learned for the same feature")

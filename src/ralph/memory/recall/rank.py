@@ -76,10 +76,6 @@ COVERAGE_HITS = 20
 """Number of best matching texts that tell how many candidates name files."""
 SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations that a similarity in meaning of 1 is above the mean."""
-MIN_NEAREST, MIN_LEAD = 1.8 / SIMILARITY_DEVIATIONS, 0.7 / SIMILARITY_DEVIATIONS
-"""Similarity in meaning of the nearest text, and its lead over the next, from which it stands out of all others."""
-MIN_TOLD_WORDS = 4
-"""Number of telling words of a query from which it says enough for its meaning to count by itself."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
 MAX_SPLIT_ROWS = 1_000
@@ -318,15 +314,6 @@ class Ranking:
                 hit.add("meaning", amount)
                 if amount >= self._min_similarity and self.telling_words >= MIN_CERTAIN_WORDS:
                     hit.add("similar", 1.0)  # more than chance explains, and it is not about small talk
-        if self._weights is WEIGHTS and self.telling_words >= MIN_TOLD_WORDS:
-            self._mark_nearest(similarities)
-
-    def _mark_nearest(self, similarities: Mapping[int, float]) -> None:
-        """Note which memory stands out of all as the nearest in meaning, if one does."""
-        ranked = sorted(similarities, key=lambda seq: -similarities[seq])
-        best, second = [similarities[seq] for seq in ranked[:2]] if len(ranked) > 1 else (0.0, 0.0)
-        if best >= MIN_NEAREST and best - second >= MIN_LEAD and (hit := self.hits.get(ranked[0])):
-            hit.raise_to("nearest", 1.0)
 
     def require_telling(self, count: float) -> None:
         """Let words count as evidence only where at least so many of them tell something about the subject."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.tokenize import parse_string_list
-from ralph.memory.recall.estimate import NEAREST_RELEVANCE, estimate_relevance
+from ralph.memory.recall.estimate import estimate_relevance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ScoredMemory:
         return bool(
             self.telling
             or self.certainty
-            or any(amounts.get(name) for name in ("similar", "nearest", "named", "feature", "failure"))
+            or any(amounts.get(name) for name in ("similar", "named", "feature", "failure"))
         )
 
     @property
@@ -134,7 +134,7 @@ class ScoredMemory:
             return self.inherited
         if self._estimate is None:
             self._estimate = estimate_relevance(self.amounts)
-        return max(self._estimate, self.inherited, NEAREST_RELEVANCE if self.amounts.get("nearest") else 0.0)
+        return max(self._estimate, self.inherited)
 
     def raise_to(self, name: str, amount: float) -> None:
         """Let evidence that is not part of the score have at least this amount."""

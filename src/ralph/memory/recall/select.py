@@ -10,7 +10,7 @@ from __future__ import annotations
 from ralph.core.records import MemorySource, record, session_key
 from ralph.core.tokenize import parse_string_list
 from ralph.memory.recall.evidence import describe_evidence, words_as_written
-from ralph.memory.recall.relations import FIX
+from ralph.memory.recall.relations import FIX, file_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ def _is_near_duplicate(hit: ScoredMemory, other: ScoredMemory) -> bool:
     kinds = {hit.row["kind"], other.row["kind"]}
     if not _has_similar_words(hit, other) or (FIX in kinds and len(kinds) > 1):
         return False  # what failed once is not what holds
+    if hit.files and other.files and not set(map(file_key, hit.files)).intersection(map(file_key, other.files)):
+        return False  # the same words about other places, as of two reports that follow one template
     from ralph.memory.lifecycle.same_fact import ONE_FACT, relate
 
     return relate(_text(hit), _text(other)) in ONE_FACT
