@@ -328,7 +328,7 @@ def test_a_full_disk_is_told_of_and_nothing_is_lost(tmp_path: Path, small_disk: 
     assert "disk is full. Free some space there" in str(refused.value) or isinstance(
         refused.value, StoreUnavailableError
     )
-    assert listed.count("pending") == added + 1
+    assert listed.count("ready") == added + 1
     assert "Before the disk was full" in found
     assert doctor.code == 0, doctor.out
 
