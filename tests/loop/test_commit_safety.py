@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph.loop.git import working_tree
 from tests.loop.test_commits import PROGRAM, changes, plays, repo, subjects
 from tests.loop.trial import SAYS_DONE, SAYS_FAILED, Trial
 
@@ -260,3 +261,95 @@ def test_work_whose_checkpoint_was_deleted_stays_in_the_tree(repo: Trial, mode: 
 
     assert (repo.root / "hard.txt").read_text() == "half\n"
     assert "hard.txt" in changes(repo)
+
+
+@pytest.mark.parametrize("adds", ["git add -A", "true"])
+def test_a_linked_worktree_of_a_session_is_not_committed(repo: Trial, adds: str) -> None:
+    repo.project.tasks.add("Write")
+    make = "git worktree add -q -b helper trees/helper; echo w > trees/helper/w"
+    plays(repo, f"{make}; echo x > x.txt; {adds}; {SAYS_DONE}")
+
+    ran = repo.ralph("run", *PROGRAM)
+
+    assert committed(repo) == ["x.txt"]
+    assert "trees/helper" in ran.out
+    assert (repo.root / "trees/helper/w").exists()
+
+
+def test_a_submodule_that_a_session_adds_is_committed(repo: Trial, tmp_path: Path) -> None:
+    nested_repository(tmp_path / "inner")
+    repo.project.tasks.add("Write")
+    plays(repo, f"git -c protocol.file.allow=always submodule -q add {tmp_path}/inner inner; {SAYS_DONE}")
+
+    repo.ralph("run", *PROGRAM)
+
+    assert committed(repo) == [".gitmodules", "inner"]
+
+
+CONFLICT = """
+echo x > x.txt
+git switch -qc other; echo theirs > readme.md; git commit -qam theirs
+git switch -q main; echo ours > readme.md; git commit -qam ours
+"""
+OPERATIONS = ["merge", "rebase", "cherry-pick"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_conflicts_that_a_session_leaves_are_not_committed(repo: Trial, operation: str) -> None:
+    repo.project.tasks.add("Write")
+    plays(repo, f"{CONFLICT} git {operation} other; {SAYS_DONE}")
+
+    ran = repo.ralph("run", *PROGRAM)
+
+    assert repo.git("show", "main:readme.md") == "ours\n"
+    assert (repo.root / "x.txt").exists()
+    assert f"a {operation} is in progress" in ran.out
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_reset_ends_what_a_session_has_begun(repo: Trial, operation: str) -> None:
+    repo.project.tasks.add("Break it")
+    plays(repo, f"{CONFLICT} git {operation} other; {SAYS_FAILED}")
+    repo.settings(RESETS)
+
+    repo.ralph("run", *PROGRAM)
+
+    assert subjects(repo)[0] == "the agent"
+    assert changes(repo) == []
+    assert not any((repo.root / ".git" / name).exists() for name in ("MERGE_HEAD", "rebase-merge", "CHERRY_PICK_HEAD"))
+    assert repo.git("branch", "--show-current") == "main\n"
+
+
+def test_an_index_that_stays_locked_is_mentioned(repo: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_tree, "INDEX_LOCK_TIMEOUT_SECONDS", 0.1)
+    repo.project.tasks.add("Write")
+    plays(repo, f"echo x > x.txt; touch .git/index.lock; {SAYS_DONE}")
+
+    ran = repo.ralph("run", *PROGRAM)
+
+    assert committed(repo) == ["x.txt"]
+    assert ".git/index.lock" in ran.out
+
+
+def test_a_commit_whose_run_was_killed_at_once_is_not_taken_back_by_the_index(repo: Trial) -> None:
+    repo.project.tasks.add("Write")
+    plays(
+        repo,
+        f"""
+if [ "$RALPH_ATTEMPT" = 1 ]; then
+    echo x > x.txt
+    export GIT_INDEX_FILE=.ralph/index; git read-tree HEAD; git add x.txt
+    commit=$(git commit-tree $(git write-tree) -p HEAD -m Write); git update-ref -m "ralph: Write" HEAD $commit
+    touch .ralph/started; sleep 60
+fi
+{SAYS_DONE}""",
+    )
+    started = repo.start("run", *PROGRAM)
+    repo.soon(".ralph/started")
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+
+    repo.ralph("run", *PROGRAM)
+
+    assert subjects(repo)[0] == "Write"
+    assert changes(repo) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core import git as core_git
+from ralph.loop.git import working_tree
 from ralph.loop.git.repository import Repository
 from ralph.loop.git.working_tree import WorkingTree
 
@@ -82,3 +83,17 @@ def test_a_tree_of_changed_files_looks_at_no_others(top: Path, monkeypatch: pyte
     assert started == ["update-index", "write-tree"]
     listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", written], cwd=top, capture_output=True, check=True)
     assert listed.stdout.split() == [b"a.py", b"folder/d.py"]
+
+
+def test_an_index_that_was_locked_is_caught_up_with_later(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_tree, "INDEX_LOCK_TIMEOUT_SECONDS", 0.1)
+    tree, lock = WorkingTree(top, (":/",)), top / ".git/index.lock"
+    shell(top, "echo 2 > a.py && git add a.py")
+    lock.touch()
+
+    assert not tree.reset_index(["a.py"])
+    assert not tree.retry_reset()
+    lock.unlink()
+    assert tree.retry_reset()
+
+    shell(top, "git diff --cached --quiet")

@@ -152,6 +152,12 @@ def is_output(path: str, output: Collection[str] = OUTPUT_DIRECTORIES) -> bool:
     return is_suffix or any(name in output for name in path.split("/"))
 
 
+def is_own_repository(directory: Path) -> bool:
+    """Return whether a directory is a nested repository or a linked worktree; a submodule belongs to its repository."""
+    link = directory / ".git"
+    return link.is_dir() or (link.is_file() and b"/modules/" not in (read_bytes_or_none(link) or b""))
+
+
 def is_secret_file(path: str) -> bool:
     """Return whether a file is one that usually holds secrets, by its name."""
     name = path.rpartition("/")[2].lower()

@@ -231,6 +231,11 @@ class Repository:
         finally:
             os.close(handle)
 
+    def merged_tree(self, one: str, other: str) -> str:
+        """Return the tree that merging two commits gives; empty if they conflict."""
+        ran = self.try_git(self.top, "merge-tree", "--write-tree", "--name-only", "-z", one, other)
+        return ran.stdout.split("\0")[0].strip() if ran.ok else ""
+
     def _locks(self) -> list[int]:
         """Return the descriptors of the locks that this thread holds."""
         held: list[int] = self._held.__dict__.setdefault("locks", [])
@@ -245,6 +250,23 @@ def full_ref(branch: str) -> str:
 def operation_in_progress(folder: Path) -> str:
     """Return the operation in progress (merge, rebase, ...) in a git directory, or an empty string."""
     return next((name for file, name in _UNFINISHED.items() if (folder / file).exists()), "")
+
+
+def operation_problem(folder: Path) -> str:
+    """Say that an operation in progress must end before work is committed; an empty string if there is none."""
+    operation = operation_in_progress(folder)
+    return f"a {operation} is in progress. Finish it before the next run." if operation else ""
+
+
+def quit_operations(repository: Repository, started_ns: int) -> None:
+    """Forget operations that began after a time, as a session leaves them; files and index stay as they are.
+
+    A merge that stayed in progress would make the next commit of the person one of its conclusion.
+    """
+    for file, name in _UNFINISHED.items():
+        path = repository.git_directory / file
+        if path.exists() and path.lstat().st_ctime_ns >= started_ns:
+            repository.try_git(repository.top, name, "--quit")
 
 
 def remove_stale_locks(folder: Path) -> None:

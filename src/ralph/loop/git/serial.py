@@ -16,10 +16,10 @@ from ralph.core.git import find_git_directories
 from ralph.core.git_index import current_branch
 from ralph.core.records import record, replace
 from ralph.loop.git.commits import NEVER_COMMITTED, OWN_FILES, commit_message, is_inside, name_few, printable_path
-from ralph.loop.git.left_out import is_secret_file
+from ralph.loop.git.left_out import is_own_repository, is_secret_file
 from ralph.loop.git.obstacles import find_obstacle
 from ralph.loop.git.owner import OwnerFile, WorkOwner
-from ralph.loop.git.repository import Repository, full_ref, operation_in_progress
+from ralph.loop.git.repository import Repository, full_ref, operation_problem, quit_operations
 from ralph.loop.git.snapshots import EMPTY_TREE, file_stamp, file_system_time, is_written_since
 from ralph.loop.git.working_tree import WorkingTree
 from ralph.loop.git.worktrees import is_commit_made
@@ -112,8 +112,8 @@ class SerialWork:
     def _why_not_committed(self, mode: str) -> str:
         if mode == NEVER:
             return f'{NOT_COMMITTED}: [execution] commit is "never".'
-        if operation := operation_in_progress(self._repository.git_directory):
-            return f"{NOT_COMMITTED}: a {operation} is in progress. Finish it before the next run."
+        if problem := operation_problem(self._repository.git_directory):
+            return f"{NOT_COMMITTED}: {problem}"
         state = self._status()
         if not state.branch:
             return f"{NOT_COMMITTED}: no branch is checked out. Switch to one before the next run: git switch BRANCH"
@@ -170,6 +170,9 @@ class SerialWork:
         if owner is None or owner.checkpoint:
             return None
         state = self._status()
+        if state.head not in ("", owner.head):  # killed between a commit and its way into the index
+            self._tree.reset_index([path for _, path in self._tree.changed_paths(owner.head or EMPTY_TREE, state.head)])
+            state = self.read_status()
         tree, changed = self._write_tree((*owner.foreign, *self._left_out(owner, state)), state)
         if tree and (changed or state.head != owner.head):
             ref = checkpoint_ref(owner.run_id, owner.iteration)
@@ -205,6 +208,8 @@ class SerialWork:
         `checkpoint` is unfinished work of the same task to go on with, if it is not in the tree.
         """
         notes: tuple[str, ...] = ()
+        if self._tree.retry_reset():
+            self.forget_status()
         started_ns = file_system_time(self._top / self._repository.prefix)
         owner = self._read_owner() if self.commits else None
         if owner and owner.task_id != task_id:
@@ -260,7 +265,7 @@ class SerialWork:
         It is empty if the work is gone, or conflicts with what was committed since or with what others have there.
         """
         saved = self._tree_of(checkpoint)
-        tree = self._merged_tree(state.head, checkpoint) if state.head else saved
+        tree = self._repository.merged_tree(state.head, checkpoint) if state.head else saved
         if not saved or not tree:
             return ""
         changes = self._tree.changed_paths(tree, state.head or EMPTY_TREE)
@@ -270,10 +275,6 @@ class SerialWork:
             return ""
         self._tree.restore(tree, changes)
         return checkpoint if tree == saved else self._tree.save(tree, ref, "Earlier work", _parents(state.head))
-
-    def _merged_tree(self, head: str, checkpoint: str) -> str:
-        ran = self._repository.try_git(self._top, "merge-tree", "--write-tree", "--name-only", "-z", head, checkpoint)
-        return ran.stdout.split("\0")[0].strip() if ran.ok else ""
 
     def note_added(self) -> None:
         """Remember the new files before gates run: what they leave behind is not work."""
@@ -288,6 +289,8 @@ class SerialWork:
         assert self._owner
         owner, message = self._owner, commit_message(title, self._owner.task_id, trailers)
         try:
+            if problem := operation_problem(self._repository.git_directory):
+                raise WorktreeError(problem)  # a commit would have the conflicts, and one parent
             state = self._status()
             if notes := self._return_to_branch(owner, state):
                 state = self.read_status()
@@ -297,8 +300,9 @@ class SerialWork:
                 raise WorktreeError("git could not read the working tree.")
             commits = by_session = self._session_commits(owner, state.head)
             if files:
-                commits += (self._commit(tree, state.head, message, files),)
-                self._known = state.after_commit(commits[-1], files)
+                commit, is_indexed = self._commit(tree, state.head, message, files)
+                self._known = state.after_commit(commit, files) if is_indexed else None
+                commits, notes = (*commits, commit), (*notes, *([] if is_indexed else [self._tree.lock_note()]))
             if by_session:
                 files = [path for _, path in self._tree.changed_paths(owner.head or EMPTY_TREE, commits[-1])]
         except WorktreeError as error:
@@ -339,7 +343,7 @@ class SerialWork:
             if path in owner.foreign or is_inside(path, self._excluded):
                 continue
             name = printable_path(path)
-            if (self._top / path / ".git").is_dir():
+            if is_own_repository(self._top / path):
                 found[path] = f"{name} is a git repository of its own and is not committed."
             elif self._added is not None and path not in self._added:
                 found[path] = ""  # a gate has left it
@@ -376,15 +380,14 @@ class SerialWork:
             self._last_tree = commit, ran.stdout.strip()
         return self._last_tree[1]
 
-    def _commit(self, tree: str, head: str, message: str, files: Sequence[str]) -> str:
-        """Commit a tree on the branch that is checked out."""
+    def _commit(self, tree: str, head: str, message: str, files: Sequence[str]) -> tuple[str, bool]:
+        """Commit a tree on the branch that is checked out; return the commit, and whether the index has it, too."""
         repository = self._repository
         parents = (word for parent in _parents(head) for word in ("-p", parent))
         commit = repository.run_git_checked(self._top, "commit-tree", tree, *parents, "-m", message)
         subject = message.partition("\n")[0]
         repository.run_git_checked(self._top, "update-ref", "-m", f"ralph: {subject}", "HEAD", commit, head or "0" * 40)
-        self._tree.reset_index(files)
-        return commit
+        return commit, self._tree.reset_index(files)
 
     def _stop_committing(self, why: str) -> RecordedWork:
         """Go on without commits, because the work of tasks can no longer be told apart."""
@@ -458,6 +461,7 @@ class SerialWork:
         self._tree.restore(before, own)
         self._restore_head(owner, state)
         self._tree.reset_index([path for _, path in changes])
+        quit_operations(self._repository, owner.started_ns)
         self._owner_file.write(None)
         self.forget_status()
         return True

@@ -6,6 +6,7 @@ untracked files too, but none that git ignores.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -44,6 +45,8 @@ class WorkingTree:
         self.top = top
         self._pathspecs = tuple(pathspecs)
         self._index_path: Path | None = None
+        self._behind: set[str] = set()
+        """Paths that the index has not as HEAD does, because it was locked."""
 
     def read_index(self) -> bytes | None:
         """Return the content of the index; None if there is none."""
@@ -100,10 +103,13 @@ class WorkingTree:
         listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         return not paths or run_git(self.top, *update, environment=environment, stdin=listed).ok
 
-    def reset_index(self, paths: Collection[str], environment: Mapping[str, str] | None = None) -> None:
-        """Put paths in an index back to what HEAD has, by default in that of the working tree."""
+    def reset_index(self, paths: Collection[str], environment: Mapping[str, str] | None = None) -> bool:
+        """Put paths in an index back to what HEAD has, by default in that of the working tree.
+
+        Return False if it stays locked: the index of the working tree is then behind HEAD until `retry_reset`.
+        """
         if not paths:
-            return
+            return True
         with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
             listed = _list_paths(folder, [f":(top,literal){path}" for path in paths])
             deadline = time.monotonic() + INDEX_LOCK_TIMEOUT_SECONDS
@@ -112,9 +118,30 @@ class WorkingTree:
                 if ran.ok or "index.lock" not in ran.stderr or time.monotonic() > deadline:
                     break
                 time.sleep(INDEX_LOCK_POLL_SECONDS)
-            if not ran.ok:  # there is no commit yet
+            is_locked = not ran.ok and "index.lock" in ran.stderr
+            if is_locked and environment is None:
+                self._behind.update(paths)
+            elif not ran.ok:  # there is no commit yet
                 forget = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "-f")
                 run_git(self.top, *forget, *listed, environment=environment)
+        return not is_locked
+
+    def retry_reset(self) -> bool:
+        """Put back what was locked before, unless it still is; return whether the index has changed."""
+        if not self._behind or self._lock_path().exists():
+            return False
+        paths, self._behind = self._behind, set()
+        return self.reset_index(paths)
+
+    def lock_note(self) -> str:
+        """Return what a person should know of an index that stays locked."""
+        return (
+            "Git's index is locked, so git status shows the commit as changes that take it back. When no git command is"
+            f" running, remove {os.path.relpath(self._lock_path(), self.top)} and run: git reset"
+        )
+
+    def _lock_path(self) -> Path:
+        return self.index_path().with_name("index.lock")
 
     def changed_paths(self, before: str, after: str) -> list[tuple[str, str]]:
         """Return git's status letter and the path of each file that differs between two trees.
