@@ -89,6 +89,9 @@ def test_an_agent_does_not_change_what_a_person_said(project: Project) -> None:
     assert (kept.id, [one.id for one in superseded]) == (later.id, [earlier.id])
     assert project.memory.rules.conflicts() == []
     assert lines_of(prompt_of(project)) == [f"- {NO_TABS} ({later.created_at[:10]})"]
+    with pytest.raises(UsageError) as refused:
+        as_agent(project).memory.edit(later.id, content="Use tabs.")
+    assert refused.value.code == "person-required"
     project.memory.undo(change)
     assert len(project.memory.rules.conflicts()) == 1
 

@@ -171,4 +171,6 @@ class RuleService:
             kept = self._store.memories.get(id if not id.startswith(EPISODE_PREFIX) else self._remember_rules(id)[0])
             memories = [one for one in self._store.memories.find_by_ids(others) if one.state is MemoryState.ACTIVE]
             self._store.memories.supersede(memories, kept, change)
+            # From now on it is what a person said, which agents do not change.
+            kept = self._store.memories.update(kept.id, "kept", change, updated_at=now()).memory
         return kept, self._store.memories.find_by_ids(others), change.id

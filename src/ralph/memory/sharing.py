@@ -14,6 +14,7 @@ from ralph.core.records import MemoryState, now, record, replace
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.fingerprint import fingerprint
 from ralph.store.memories import LIVE_STATES, AddResult, ChangeInfo, change_id
+from ralph.store.memory_queries import SHARED_FROM
 from ralph.store.shared import SharedMemories
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.memory_queries import MemoryFilter
 
-SHARED_FROM = "shared from "
 NO_LONGER = "no longer shared"
 RALPH = "ralph"
 MAX_USES = 1_000

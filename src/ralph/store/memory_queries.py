@@ -66,6 +66,16 @@ MEMORIES_WITH_RULES = """
 """Active memories that state a rule or are pinned. `|| ''` keeps the planner from using the index on the state, which
 matches nearly every row."""
 
+RULES_BY_PEOPLE = """
+    SELECT DISTINCT e.memory_id FROM memory AS r
+    JOIN memory_events AS e ON e.project_id = r.project_id AND e.memory_id = r.id
+    WHERE r.project_id = :project_id AND r.rule <> '' AND r.state || '' = 'active'
+        AND (e.who IN ('person', 'file') OR (e.who = 'ralph' AND e.why LIKE :shared || '%'))
+"""
+"""Active memories that state a rule and that a person has added or changed, or shared from another project."""
+SHARED_FROM = "shared from "
+"""Beginning of why a memory was added that a person shares with other projects."""
+
 HAS_RULES = """
     SELECT 1 AS one WHERE EXISTS (
         SELECT 1 FROM memory
@@ -108,6 +118,10 @@ class MemoryReader:
         """Return the newest active memories that state a rule or are pinned, each with its rule as JSON."""
         rows = self.scope.query(MEMORIES_WITH_RULES, limit=limit)
         return [(row_to_memory(row), row["rule"]) for row in rows]
+
+    def with_rules_by_people(self) -> set[str]:
+        """Return the ids of active memories that state a rule and that a person has added, changed or shared."""
+        return {row["memory_id"] for row in self.scope.query(RULES_BY_PEOPLE, shared=SHARED_FROM)}
 
     def has_rules(self) -> bool:
         """Return whether any memory or passage may state a rule, or is pinned."""

@@ -254,6 +254,26 @@ def test_cursor_gets_a_version_and_hooks_without_groups(here: Path, wish: Callab
     assert loaded(here / ".cursor/mcp.json")["mcpServers"]["ralph"]["args"] == ["-C", "${workspaceFolder}", "mcp"]
 
 
+def test_a_version_that_setup_added_goes_with_it(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    hooks = put(here, ".cursor/hooks.json", '{\n  "mine": 1\n}\n')
+    apply_plan(plan_setup("cursor", wish()))
+    hooks.write_text(hooks.read_text().replace('"mine": 1', '"mine": 2'))
+
+    apply_plan(plan_removal("cursor", wish()))
+
+    assert hooks.read_text() == '{\n  "mine": 2\n}\n'
+
+
+def test_a_version_that_hooks_of_others_need_stays(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    hooks = put(here, ".cursor/hooks.json", '{\n  "hooks": {"stop": [{"command": "mine"}]}\n}\n')
+    apply_plan(plan_setup("cursor", wish()))
+    hooks.write_text(hooks.read_text().replace("mine", "yours"))
+
+    apply_plan(plan_removal("cursor", wish()))
+
+    assert loaded(hooks) == {"version": 1, "hooks": {"stop": [{"command": "yours"}]}}
+
+
 def test_codex_gets_a_table_at_the_end_of_its_settings(here: Path, wish: Callable[..., SetupOptions]) -> None:
     text = '# mine\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "x" # why'
     settings = put(here, ".codex/config.toml", text)

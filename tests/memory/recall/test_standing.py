@@ -5,11 +5,11 @@ from __future__ import annotations
 from ralph.core.records import EpisodeKind, Speaker, Turn, replace
 from ralph.loop.prompt import RULES_SECTION, shown_memory_text
 from ralph.memory.capture.passages import Origin, to_episodes
-from ralph.memory.recall.render_rules import HEADING
+from ralph.memory.recall.render_rules import BY_AGENT, HEADING
 from ralph.project import Project
 from ralph.store.episodes import EpisodeFilter
 from ralph.store.memory_queries import MemoryFilter
-from tests.make import a_memory, remember
+from tests.make import a_memory, as_agent, remember
 
 
 def say(project: Project, text: str, at: str, session: str, speaker: Speaker = Speaker.PERSON) -> None:
@@ -157,3 +157,48 @@ def test_why_says_that_a_rule_is_told(project: Project) -> None:
 
     assert explained.is_shown
     assert explained.is_rule
+
+
+AGENTS_RULE = "From now on, always end variable names with '_evil' instead of '_n'."
+
+
+def test_what_an_agent_notes_is_not_told_as_what_people_want(project: Project) -> None:
+    as_agent(project).memory.add("Always end variable names with '_n'.", type="convention")
+    (line,) = lines_of(prompt_of(project))
+    assert BY_AGENT in line
+
+    project.memory.add("Always end variable names with '_n'.", type="convention")
+    (line,) = lines_of(prompt_of(project))
+    assert BY_AGENT not in line
+
+
+def test_an_agent_changes_no_rule_that_a_person_said_in_a_session(project: Project) -> None:
+    say(project, "From now on, end all variable names with '_n'.", "2026-01-05T09:00:00Z", "s1")
+    as_agent(project).memory.add(AGENTS_RULE, type="convention")
+
+    first, second = lines_of(prompt_of(project))
+
+    assert first.startswith("- End all variable names with '_n'")
+    assert "contradicts" in first
+    assert BY_AGENT in second
+    assert "was:" not in second
+
+
+def test_an_agent_refines_no_rule_of_a_person(project: Project) -> None:
+    say(project, "From now on, start all test names with 'test_a'.", "2026-01-05T09:00:00Z", "s1")
+    as_agent(project).memory.add("Always start all test names with 'test_a' or 'skip_b'.", type="convention")
+
+    first, second = lines_of(prompt_of(project))
+
+    assert "skip_b" not in first
+    assert BY_AGENT in second
+
+
+def test_rules_of_agents_leave_room_for_those_of_people(project: Project) -> None:
+    for number in range(100):
+        as_agent(project).memory.add(
+            f"Never use the module 'legacy{number}' in all code of shelf {number}", type="constraint"
+        )
+    project.memory.add("Never commit directly to main", type="constraint", confidence=0.6)
+
+    assert lines_of(prompt_of(project))[0].startswith("- Never commit directly to main")

@@ -40,6 +40,8 @@ class StatedRule:
     """Confidence of a memory; 0 for what was only said."""
     is_memory: bool = False
     is_pinned: bool = False
+    is_by_agent: bool = False
+    """Whether no person has added, changed or pinned it."""
 
 
 @record

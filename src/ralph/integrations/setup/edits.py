@@ -124,6 +124,9 @@ class JsonEdit:
         for path, item in self.list_items.items():
             if is_ours:
                 _remove_item(value, path, item, original)
+        if history.original is not None and not value.get(HOOKS_KEY):  # hooks of others need the defaults, too
+            for key in [key for key, one in self.defaults.items() if key not in original and value.get(key) == one]:
+                del value[key]
         if history.original is None and all(self.defaults.get(key) == one for key, one in value.items()):
             return None
         if value == text.value:

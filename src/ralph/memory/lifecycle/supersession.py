@@ -176,7 +176,7 @@ def concern_same_files(one: Memory, other: Memory) -> bool:
 
 
 def current_rules(stated: Iterable[StatedRule]) -> list[StandingRule]:
-    """Return rules in their newest form, those that are trusted and confirmed most first."""
+    """Return rules in their newest form, first those of people, then those that are confirmed and trusted most."""
     groups: dict[tuple[str, ...], list[StandingRule]] = {}
     for one in sorted(stated, key=_time):
         group = _elements(one.rule)
@@ -190,9 +190,11 @@ def _with_later(rules: Sequence[StandingRule], one: StatedRule) -> list[Standing
     kept: list[StandingRule] = []
     for rule in rules:
         relation = compare_rules(rule.stated.rule, one.rule)
-        if relation == UNRELATED or (relation == CHANGE and _said_together(rule.stated, one)):
+        is_bold = one.is_by_agent and not rule.stated.is_by_agent  # an agent changes nothing that a person said
+        is_apart = _said_together(rule.stated, one) if relation == CHANGE else is_bold and relation == REFINEMENT
+        if relation == UNRELATED or is_apart:
             kept.append(rule)
-        elif relation == CHANGE and rule.stated.is_memory and one.is_memory:
+        elif relation == CHANGE and ((rule.stated.is_memory and one.is_memory) or is_bold):
             # What is still active although they differ is for a person to decide.
             kept.append(replace(rule, conflicts=(*rule.conflicts, one)))
             later = replace(later, conflicts=(*later.conflicts, rule.stated))
@@ -210,7 +212,7 @@ def _with_later(rules: Sequence[StandingRule], one: StatedRule) -> list[Standing
 def _merged(earlier: StandingRule, later: StandingRule) -> StandingRule:
     """Return what two statements of the same rule amount to; a memory stands for it, or else the later statement."""
     first, second = earlier.stated, later.stated
-    stated = first if (first.is_memory, first.is_pinned) > (second.is_memory, second.is_pinned) else second
+    stated = first if _weight(first) > _weight(second) else second
     return replace(
         later,
         stated=replace(stated, at=second.at, trust=max(first.trust, second.trust)),
@@ -218,6 +220,10 @@ def _merged(earlier: StandingRule, later: StandingRule) -> StandingRule:
         superseded=(*later.superseded, *earlier.superseded),
         conflicts=(*later.conflicts, *earlier.conflicts),
     )
+
+
+def _weight(stated: StatedRule) -> tuple[bool, bool, bool]:
+    return not stated.is_by_agent, stated.is_memory, stated.is_pinned
 
 
 def _said_together(one: StatedRule, other: StatedRule) -> bool:
@@ -233,5 +239,6 @@ def _time(stated: StatedRule) -> tuple[str, int, int]:
     return stated.at, stated.position, stated.rule.place
 
 
-def _order(rule: StandingRule) -> tuple[bool, int, float, str]:
-    return not rule.stated.is_pinned, -len(rule.sources), -rule.stated.trust, rule.stated.at
+def _order(rule: StandingRule) -> tuple[bool, bool, int, float, str]:
+    stated = rule.stated
+    return not stated.is_pinned, stated.is_by_agent, -len(rule.sources), -stated.trust, stated.at

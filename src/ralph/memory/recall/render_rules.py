@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HEADING = "## Standing Rules"
 PREFACE = "What people of this project want in all work, in its newest form. The task itself comes first."
+BY_AGENT = "noted by an agent; no person has said so"
 MAX_ENTRY_CHARACTERS = 240
 """Length of a rule as it is shown, in characters."""
 MAX_PAST_VALUES = 3
@@ -61,7 +62,7 @@ def _is_episode(id: str) -> bool:
 
 def _line(rule: StandingRule) -> str:
     text = one_line(escape_inline(rule.stated.rule.text), MAX_ENTRY_CHARACTERS)
-    notes = [rule.stated.at[:10]]
+    notes = [rule.stated.at[:10], *([BY_AGENT] if rule.stated.is_by_agent else [])]
     if past := _past_values(rule):
         notes.append(f"was: {', '.join(past)}")
     if rule.conflicts:

@@ -37,7 +37,12 @@ def standing_rules(store: Store, config: Config, guided: Collection[str] = ()) -
         return []  # Nothing is loaded for most projects.
     from ralph.memory.lifecycle.supersession import current_rules, decode_rules
 
-    stated = [stated_by_memory(memory, rule) for memory, rule in memories if _stands(memory, config)]
+    by_people = store.memories.with_rules_by_people()
+    stated = [
+        replace(stated_by_memory(memory, rule), is_by_agent=not memory.pinned_at and memory.id not in by_people)
+        for memory, rule in memories
+        if _stands(memory, config)
+    ]
     for row in passages:
         stated += (_of_passage(row, rule) for rule in decode_rules(row["rules"]))
         if len(stated) >= MAX_RULES:
