@@ -359,6 +359,7 @@ def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
         ("error[E0382]: borrow of moved value: `x`", "Borrow of moved value: `x`"),
         ("RuntimeError: Working outside of application context.", "Working outside of application context"),
         ("ModuleNotFoundError: No module named 'redis'", "No module named 'redis'"),
+        ("'money.ts' is not under 'rootDir'", "'money.ts' is not under 'rootDir'"),
         ("parse_date() takes no time zone", "parse_date() takes no time zone"),
         ("exited with 1", "make test failed: Accept tabs"),
         ("", "make test failed: Accept tabs"),
@@ -373,6 +374,7 @@ def test_the_title_of_a_fix_says_what_was_wrong(problem: str, title: str) -> Non
     [
         ("AssertionError: 127 != 128", "127 != 128"),
         ("AssertionError: True is not false", "True is not false"),
+        ("AssertionError: count 127 != 128", "count 127 != 128"),
         ("assert Decimal('2.67') == Decimal('2.68')", "assert Decimal('2.67') == Decimal('2.68')"),
         ("Expected values to be strictly equal: 3 !== 4", "Expected values to be strictly equal: 3 !== 4"),
         ("assertion `left == right` failed", "assertion `left == right` failed"),

@@ -141,8 +141,9 @@ _COMPARING_WORDS = frozenset(
     " same strictly test tests than that the to true undefined value values was wanted were".split()
 )
 """Words by which test runners say that one value is not another one: what that means, only the test says."""
+_COMPARISON = re.compile(r"[!=]==?|≠|[<>]=?")
 MIN_TELLING_WORDS = 2
-"""Number of words of its own from which an error says what was wrong."""
+"""Number of words of its own from which an error that compares values says what was wrong; others need one."""
 
 
 def _fix_title(gate: str, problem: str, fix: str) -> str:
@@ -164,7 +165,8 @@ def _fix_title(gate: str, problem: str, fix: str) -> str:
 def _has_words(message: str) -> bool:
     """Return whether an error says in words what was wrong, not only which values differ."""
     words = [word.lower() for word in _VALUES.sub(" ", message).split()]
-    return len([word for word in words if word not in _COMPARING_WORDS]) >= MIN_TELLING_WORDS
+    telling = [word for word in words if word not in _COMPARING_WORDS]
+    return len(telling) >= (MIN_TELLING_WORDS if _COMPARISON.search(message) else 1)
 
 
 def _excerpt(text: str) -> str:
