@@ -91,3 +91,53 @@ def test_notes_that_another_section_tells_are_not_repeated_in_the_journal() -> N
         ("run-00000001/2", "told under Completed Prerequisites"),
         ("run-00000000/4", "told under Project Knowledge"),
     ]
+
+
+def test_of_notes_only_the_sentences_that_nobody_else_tells_are_in_the_journal() -> None:
+    rule, choice = "Round with billing.money.cents().", "Totals are rounded by the caller, not here."
+    memories = [a_memory("Half up", rule, kind="fix"), a_memory("Callers", choice, kind="decision")]
+    context = known(
+        memories=tuple(RecalledMemory(memory=one, score=1.0) for one in memories),
+        reports=(a_failure(1, tried="Went through every caller of the tax table."),),
+        journal=(
+            an_entry(1, notes=f"Two commits. {rule} The tax table is next.\n{choice}"),
+            an_entry(2, notes=f"{rule} Went through every caller of the tax table."),
+        ),
+    )
+
+    prompt = build(context)
+
+    journal = next(section for section in prompt.sections if section.name == "Run Journal")
+    assert "- **Notes**: Two commits. The tax table is next.\n" in journal.text
+    assert prompt.text.count(rule) == prompt.text.count(choice) == 1
+    assert [(left.what, left.why) for left in journal.left_out] == [("run-00000001/2", "told in other sections")]
+
+
+def test_an_outage_is_told_once_and_is_nothing_to_avoid() -> None:
+    error = 'API Error: 529 {"type":"overloaded_error"}'
+    tried = f"Let me run the login test a few times to see how it fails.\n{error}"
+
+    text = report_text(a_failure(1, category="crash", tried=tried, why=f"claude exited with 1: {error}"))
+
+    assert "- **Tried**: Let me run the login test a few times to see how it fails.\n- **Why" in text
+    assert text.count("API Error") == 1
+    assert "repeating the same approach" not in text
+    assert "the service of the model failed" in text
+
+
+def test_what_a_test_runner_prints_around_an_error_is_left_out() -> None:
+    printed = f"""F                                                        [100%]
+{"=" * 30} FAILURES {"=" * 30}
+{"_" * 25} test_tabs {"_" * 25}
+E       AssertionError: tabs count as four
+{"=" * 20} short test summary info {"=" * 20}
+1 failed, 41 passed in 0.62s"""
+
+    text = report_text(a_failure(1, why=f"the gate `pytest -q` failed: AssertionError: tabs count as four\n{printed}"))
+
+    block = text.partition("```\n")[2].partition("\n```")[0]
+    assert block.splitlines() == [
+        "test_tabs",
+        "E       AssertionError: tabs count as four",
+        "1 failed, 41 passed in 0.62s",
+    ]

@@ -42,9 +42,9 @@ def kit(trial: Trial) -> Trial:
     return trial
 
 
-def run(trial: Trial, script: str) -> None:
+def run(trial: Trial, script: str) -> str:
     trial.script(f"{script}\n{SAYS_DONE}\n")
-    trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
+    return trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh").out
 
 
 def test_work_that_only_an_ignored_file_holds_needs_a_person(kit: Trial) -> None:
@@ -75,6 +75,27 @@ def test_tests_that_pass_whatever_they_expect_need_a_person_who_may_approve(kit:
 def test_honest_work_is_done(kit: Trial) -> None:
     task = kit.project.tasks.add("Write half")
 
-    run(kit, "printf 'def half(n):\\n    return n // 2\\n' > kit.py; mkdir own; echo notes > own/notes.txt")
+    printed = run(kit, "printf 'def half(n):\\n    return n // 2\\n' > kit.py; mkdir own; echo notes > own/notes.txt")
 
     assert kit.status(task) is TaskStatus.DONE
+    # That the gate fails with mutated tests is what is wanted.
+    again = printed.partition("mutated tests, which have to fail\n")[2]
+    assert again.startswith("   gate failed, as it should: ")
+    assert "gate failed:" not in printed
+
+
+def test_a_gate_that_fails_without_the_work_is_what_new_tests_are_for(kit: Trial) -> None:
+    (kit.root / "tests/test_kit.py").unlink()
+    kit.script(
+        f"printf 'def half(n):\\n    return n // 2\\n' > kit.py; cat > tests/test_kit.py <<'END'\n{TEST}END\n"
+        f"{SAYS_DONE}\n"
+    )
+    for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "b")):
+        subprocess.run(["git", *words], cwd=kit.root, check=True, capture_output=True)
+    kit.project.tasks.add("Write half, and test it")
+
+    printed = kit.ralph("run", "--max-iterations", "1", "--parallel", "2", "--", "sh", "agent.sh").out
+
+    assert "gate failed, as it should: " in printed
+    assert "gate failed:" not in printed
+    assert "new tests fail without the work, as they should" in printed

@@ -13,6 +13,7 @@ from ralph.core.records import AgentReply, Memory, MemoryState, SessionEnding, r
 from ralph.loop.options import RunOptions
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
+from ralph.memory.lifecycle.staging import pending_reason
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -241,6 +242,20 @@ def test_the_same_error_at_another_time_and_place_is_one_antipattern(project: Pr
 )
 def test_other_errors_and_those_of_the_service_are_none(project: Project, reasons: tuple[str, str]) -> None:
     assert failures_of_two_tasks(project, *reasons) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["test_sync[1] failed", "FAILED tests/test_sync.py::test_sync[1] - assert 3 == 4", "AssertionError: 3 != 4"],
+)
+def test_a_flaky_test_that_fails_in_two_tasks_is_no_lesson(project: Project, error: str) -> None:
+    assert failures_of_two_tasks(project, error, error) == []
+
+    (waiting,) = project.learnings.list()
+    assert waiting.state is MemoryState.STAGED
+    assert "review" in pending_reason(waiting)
+    project.learnings.accept(waiting.id)  # a person may know better
+    assert of_kind(project, "antipattern")
 
 
 def test_missing_files_are_no_network_failure(project: Project) -> None:

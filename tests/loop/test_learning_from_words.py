@@ -93,7 +93,7 @@ def test_one_error_that_is_fixed_in_two_tasks_is_one_memory(trial: Trial) -> Non
 
     (memory,) = trial.memories()
     assert (memory.kind, memory.support) == ("fix", 2)
-    assert memory.title.startswith("it is not under rootDir")
+    assert memory.title.startswith("It is not under rootDir")
 
 
 def test_notes_that_a_fix_tells_are_no_memory_beside_it(trial: Trial) -> None:

@@ -102,6 +102,26 @@ def test_what_is_added_waits_for_a_review_with_its_evidence_and_the_cost_is_show
     assert all_memories(trial)[0].state is MemoryState.ACTIVE
 
 
+@pytest.mark.parametrize("sigil", ["<journal>{}</journal>", "MEMORY:decision:{}"])
+def test_attempts_that_consist_of_sigils_are_past_work(trial: Trial, sigil: str) -> None:
+    noted = "Dates are stored in UTC, and shown in the time zone of the person."
+    quote = [{"id": "E1", "quote": "Dates are stored in UTC"}]
+    addition = {"type": "convention", "content": LESSON, "evidence": quote}
+    play(trial, {"additions": [addition], "merges": [], "corrections": [], "removals": []})
+    (trial.root / ".ralph/done").write_text(event(f"{sigil.format(noted)}\n<task-done>TASK</task-done>", 0.001))
+    task = trial.project.tasks.add("Show when an order was placed")
+    assert trial.ralph("run").code == 0
+
+    ran = trial.ralph("learn", "reflect")
+
+    assert ran.code == 0, ran.err
+    asked = (trial.root / ".ralph/asked").read_text()
+    assert f"> {noted}" in asked
+    assert f"> {task.title}: done" in asked
+    (staged,) = [one for one in all_memories(trial) if one.content == LESSON]
+    assert f'{trial.last().run_id}/1: "Dates are stored in UTC"' in staged.state_reason
+
+
 def test_other_proposals_are_applied_by_a_person_as_one_change(trial: Trial) -> None:
     first = known(trial, "The importer reads tabs and spaces alike.")
     second = known(trial, "Importer: tabs and spaces are read alike.")

@@ -258,7 +258,7 @@ def reflect(project: Project, args: argparse.Namespace) -> int:
     if args.format == "json":
         print_json(_reflection_fields(result) if result else None)
     elif result is None:
-        print("There is no past work to reflect on since then: no session, attempt, commit or failure.")
+        print("There is no past work to reflect on since then: no session, commit, failure, or notes of an attempt.")
     elif args.dry_run:
         print(clean(result.prompt), end="")
         print()

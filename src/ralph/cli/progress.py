@@ -179,6 +179,8 @@ def _gate_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
     command = one_line(str(details["command"]), 60)
     if details["passed"]:
         return [("green", f"   gate passed: {command} ({details['seconds']:.1f}s)")]
+    if details.get("should_fail"):
+        return [("green", f"   gate failed, as it should: {command} ({details['seconds']:.1f}s)")]
     return [("yellow", f"   gate failed: {command} ({details['seconds']:.1f}s)")]
 
 

@@ -89,12 +89,22 @@ _ABSOLUTE_DIRECTORY = r"(?<![^\s'\"=:])/(?:[^\s/'\"]+/)+"
 _GATE_FAILURE = r"^the gate `[^`]*` failed: "
 
 
+_RULED = r"^\s*([=_~*-])\1{2,}\s*(.*?)\s*\1{3,}\s*$"
+_PROGRESS = r"^[.FEsxX]+\s+\[\s*\d+%\]$"
+
+
 def compact_output(text: str) -> str:
-    """Return what a program printed without rulers, blank lines and repeated lines."""
+    """Return what a program printed without rulers, progress, blank lines and repeated lines.
+
+    A test runner puts headings between rulers: the name of a test stays, "FAILURES" says nothing.
+    """
+    ruled, progress = compiled_pattern(_RULED), compiled_pattern(_PROGRESS)
     lines: dict[str, str] = {}
     for line in text.splitlines():
         plain = line.strip()
-        if any(char.isalnum() for char in plain):
+        if heading := ruled.match(plain):
+            line = plain = heading[2] if "_" in heading[2] or any(map(str.isdigit, heading[2])) else ""
+        if any(char.isalnum() for char in plain) and not progress.match(plain):
             lines.setdefault(plain, line.rstrip())
     return "\n".join(lines.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.text import compact_output, one_line, truncate, without_gate_prefix
-from ralph.memory.lifecycle.failure_cause import SAID_NOTHING
+from ralph.memory.lifecycle.failure_cause import SAID_NOTHING, is_service_error
 from ralph.memory.recall.render import close_fences, escape_inline, escape_untrusted, fence_for
 
 TYPE_CHECKING = False
@@ -35,8 +35,9 @@ def report_text(report: FailureReport, *, with_suggestion: bool = True) -> str:
     lines = [f"#### Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}"]
     if report.retry_suggestion and with_suggestion:
         lines.append(f"- **Try instead**: {escape_untrusted(report.retry_suggestion)}")
-    if report.tried not in (SAID_NOTHING, report.why):  # prose without a report is kept as both
-        lines.append(f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), MAX_TRIED_CHARACTERS))}")
+    tried = _tried(report)
+    if tried not in ("", SAID_NOTHING, report.why):  # prose without a report is kept as both
+        lines.append(f"- **Tried**: {close_fences(truncate(escape_untrusted(tried), MAX_TRIED_CHARACTERS))}")
     lines.append(f"- **Why it failed**: {_why(report.why)}")
     if avoid := _avoid(report):
         lines.append(f"- **Avoid**: {avoid}")
@@ -107,9 +108,24 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
+def _is_broken_off(report: FailureReport) -> bool:
+    """Return whether the service of the model ended a session, which says nothing about what it tried."""
+    is_session_error = report.category in ("crash", "timeout")
+    return report.category == "model_failed" or (is_session_error and is_service_error(report.why))
+
+
+def _tried(report: FailureReport) -> str:
+    """Return what an attempt tried, without the error of a service, which is why it failed."""
+    if not _is_broken_off(report):
+        return report.tried
+    return "\n".join(line for line in report.tried.splitlines() if line.strip() and line.strip() not in report.why)
+
+
 def _avoid(report: FailureReport) -> str:
     if report.category in _AVOID:
         return _AVOID[report.category]
+    if _is_broken_off(report):
+        return "nothing in particular: the service of the model failed"
     if report.tried == SAID_NOTHING:
         return ""
     tried = one_line(escape_untrusted(report.tried), MAX_REPEATED_CHARACTERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.records import OmittedItem, replace
-from ralph.core.text import CHARACTERS_PER_TOKEN
+from ralph.core.text import CHARACTERS_PER_TOKEN, compiled_pattern
 from ralph.memory.recall.render import entry_limit, escape_inline, escape_untrusted
 
 TYPE_CHECKING = False
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HEADING = "## Run Journal\n"
 MIN_REPEATED_CHARACTERS = 20
 """Length from which notes that another section tells are not repeated, in characters."""
+_SENTENCE_END = r"(?<=[.!?])\s+(?=[A-Z`])"
 MIN_ENTRY_CHARACTERS = 500
 """Length that an entry may have if there is room for it at all, in characters."""
 
@@ -22,19 +23,25 @@ MIN_ENTRY_CHARACTERS = 500
 def untold_entries(
     entries: Sequence[Attempt], told: Mapping[str, str], known: Mapping[str, str]
 ) -> tuple[list[Attempt], list[OmittedItem]]:
-    """Return the entries with notes that no other section tells, and why others are left out.
+    """Return the entries with those of their notes that no other section tells, and why others are left out.
 
     `told` has the text of other sections by their name, `known` the section that tells an entry by the entry's name.
     """
     kept, left_out = [], []
+    plain = {section: " ".join(text.split()) for section, text in told.items()}
     for entry in entries:
         name = entry_name(entry)
-        where = known.get(name) or _section_that_tells(entry, told)
-        if entry.notes.strip() and not where:
-            kept.append(entry)
+        where = known.get(name) or _section_that_tells(entry.notes, plain)
+        untold = _untold_notes(entry.notes, plain)
+        if untold.strip() and not where:
+            kept.append(replace(entry, notes=untold))
         else:
-            left_out.append(OmittedItem(what=name, why=f"told under {where}" if where else "has no notes"))
+            left_out.append(OmittedItem(what=name, why=_why_left_out(entry.notes, where)))
     return kept, left_out
+
+
+def _why_left_out(notes: str, where: str) -> str:
+    return f"told under {where}" if where else "told in other sections" if notes.strip() else "has no notes"
 
 
 def entry_name(entry: Attempt) -> str:
@@ -42,12 +49,27 @@ def entry_name(entry: Attempt) -> str:
     return f"{entry.run_id}/{entry.iteration}"
 
 
-def _section_that_tells(entry: Attempt, told: Mapping[str, str]) -> str:
-    """Return the name of the section that already has the notes of a journal entry; empty if none has."""
-    notes = " ".join(escape_untrusted(entry.notes).split())
-    if len(notes) < MIN_REPEATED_CHARACTERS:
+def _section_that_tells(notes: str, told: Mapping[str, str]) -> str:
+    """Return the name of the section that already has notes, or each of their sentences; empty if none has."""
+    sentences = [_plain(one) for one in compiled_pattern(_SENTENCE_END).split(notes)]
+    if len(_plain(notes)) < MIN_REPEATED_CHARACTERS:
         return ""
-    return next((name for name, text in told.items() if notes in " ".join(text.split())), "")
+    return next((name for name, text in told.items() if all(one in text for one in sentences)), "")
+
+
+def _untold_notes(notes: str, told: Mapping[str, str]) -> str:
+    """Return notes without the sentences that another section has."""
+    sentences = compiled_pattern(_SENTENCE_END).split(notes)
+    untold = [one for one in sentences if len(_plain(one)) < MIN_REPEATED_CHARACTERS or not _is_told(one, told)]
+    return notes if len(untold) == len(sentences) else " ".join(untold)
+
+
+def _is_told(sentence: str, told: Mapping[str, str]) -> bool:
+    return any(_plain(sentence) in text for text in told.values())
+
+
+def _plain(text: str) -> str:
+    return " ".join(escape_untrusted(text).split())
 
 
 def journal_text(

@@ -122,16 +122,20 @@ def recalled_event(context: PromptContext, prompt: Prompt) -> ProgressEvent:
     )
 
 
-def gate_event(command: str, result: GateResult | None) -> ProgressEvent:
-    """Return the event of a gate that starts or, with a result, has ended."""
+def gate_event(command: str, result: GateResult | None, *, should_fail: bool = False) -> ProgressEvent:
+    """Return the event of a gate that starts or, with a result, has ended.
+
+    It `should_fail` when it runs with mutated tests, or with new tests but without the work.
+    """
     if result is None:
         return progress_event("gate_started", command=command)
     return progress_event(
         "gate_ended",
         command=command,
         passed=result.passed,
+        should_fail=should_fail,
         seconds=round(result.seconds, 3),
-        detail="" if result.passed else most_informative_line(result),
+        detail="" if result.passed or should_fail else most_informative_line(result),
     )
 
 

@@ -112,7 +112,8 @@ def build_prompt(
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
     cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
     knowledge = _knowledge(_without(context, rules.memories), cap, max(0, min(cap, left)))
-    past_work = _past_work(context, episodes_tokens, max(0, min(episodes_tokens, left - knowledge.tokens)))
+    room = max(0, min(episodes_tokens, left - knowledge.tokens))
+    past_work = _past_work(context, episodes_tokens, room, rules.text + knowledge.text)
     left -= knowledge.tokens + sum(section.tokens for section in past_work)
     told = {section.name: section.text for section in (*tail, knowledge, *past_work)}
     told[PREREQUISITES] = " ".join(notes for _, notes in context.prerequisites)
@@ -201,12 +202,12 @@ def _knowledge(context: PromptContext, cap_tokens: int, budget_tokens: int) -> P
     return _section(KNOWLEDGE_SECTION, text, cap_tokens, shown=ids, left_out=(*left_out, *context.left_out))
 
 
-def _past_work(context: PromptContext, cap_tokens: int, budget_tokens: int) -> list[PromptSection]:
+def _past_work(context: PromptContext, cap_tokens: int, budget_tokens: int, told: str) -> list[PromptSection]:
     if not context.episodes:
         return []
     from ralph.memory.recall.past_work import render_past_work
 
-    text, shown, left_out = render_past_work(context.episodes, _subject(context), budget_tokens)
+    text, shown, left_out = render_past_work(context.episodes, _subject(context), budget_tokens, told)
     return [_section(PAST_WORK_SECTION, text, cap_tokens, shown=shown, left_out=left_out)]
 
 

@@ -160,11 +160,11 @@ class WorkVerifier:
             self._store,
             self._task,
             work,
-            lambda directory: self._run_gates(replace(work, directory=directory)),
+            lambda directory, should_fail: self._run_gates(replace(work, directory=directory), should_fail=should_fail),
             self._emit,
         )
 
-    def _run_gates(self, work: JudgedWork) -> VerificationResult:
+    def _run_gates(self, work: JudgedWork, *, should_fail: bool = False) -> VerificationResult:
         execution = self._config.execution
         if not execution.verify or not execution.gates:
             return VerificationResult()
@@ -179,13 +179,13 @@ class WorkVerifier:
                 self._gate_limits(),
                 environment,
                 self._should_stop,
-                lambda command, result: self._emit(progress.gate_event(command, result)),
+                lambda command, result: self._emit(progress.gate_event(command, result, should_fail=should_fail)),
             )
         self._report_changes(changes)
         if self.worktree and (moved := self._branches.undo_base_move(self.worktree)):
             self._emit(progress_event("warning", message=moved))
         for gate in verdict.gates:
-            if not gate.passed:
+            if not (gate.passed or should_fail):
                 self._context.warn_missing_variables(f"{gate.command}\n{gate.output}", environment, self._emit)
         return verdict
 

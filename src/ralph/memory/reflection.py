@@ -68,9 +68,13 @@ class AppliedProposals:
 
 def gather_material(store: Store, since: str, length: int) -> ReflectionMaterial:
     """Return past work since a time, newest first, and the memories that are staged, were learned or used since."""
+    episodes = store.episodes.newest(EpisodeFilter(after=since), MAX_PASSAGES)
+    said = [(one.at, f"{one.kind}, {one.speaker}, {one.at[:16]}", one.text, one.id) for one in episodes]
+    said += _notes(store, since, {one.source for one in episodes})
+    said.sort(key=lambda one: one[0], reverse=True)
     passages = [
-        Evidence(id=f"E{number}", label=f"{one.kind}, {one.speaker}, {one.at[:16]}", text=one.text, source=one.id)
-        for number, one in enumerate(store.episodes.newest(EpisodeFilter(after=since), MAX_PASSAGES), start=1)
+        Evidence(id=f"E{number}", label=label, text=text, source=source)
+        for number, (_, label, text, source) in enumerate(said, start=1)
     ]
     reports = [one for one in store.failures.latest(MAX_FAILURES) if one.created_at >= since]
     failures = [
@@ -90,6 +94,24 @@ def gather_material(store: Store, since: str, length: int) -> ReflectionMaterial
     fitting = fit_material(material, length)
     personal = (one.id for one in fitting.memories if is_persons(store.memories, one))
     return replace(fitting, personal=frozenset(personal))
+
+
+def _notes(store: Store, since: str, told: set[str]) -> list[tuple[str, str, str, str]]:
+    """Return when, what, text and name of attempts that said nothing but sigils: what they noted and stated.
+
+    `told` has the names of attempts with passages of their own.
+    """
+    found = []
+    for one in store.attempts.latest(MAX_PASSAGES):
+        name, at = f"{one.run_id}/{one.iteration}", one.ended_at or ""
+        if at < since or not one.task_id or name in told:
+            continue
+        stated = store.memories.listing.learned_in_attempt(one.run_id, one.task_id, one.number or 0)
+        said = [one.notes, *(memory.content for memory in stated if memory.content not in one.notes)]
+        if any(said):
+            text = "\n".join(filter(None, (f"{store.tasks.get(one.task_id).title}: {one.outcome}", *said)))
+            found.append((at, f"notes of an attempt, {one.task_id} attempt {one.number}, {at[:16]}", text, name))
+    return found
 
 
 def default_since(state: ReflectionState, *, only_new: bool) -> str:

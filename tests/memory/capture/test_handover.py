@@ -12,9 +12,12 @@ from ralph.memory.capture.handover import (
     extract_at_completion,
     extract_at_handover,
     extract_gate_fix,
+    gate_name,
     program_of,
 )
 from ralph.memory.capture.worth_keeping import MAX_LENGTH, MIN_LENGTH
+from ralph.memory.lifecycle.gate_fixes import fix_text
+from ralph.memory.recall.render import title_without_body
 
 AT = "2026-03-01T00:00:00.000Z"
 
@@ -342,7 +345,7 @@ def test_a_report_of_deeds_leaves_nothing() -> None:
 def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
     memory = extract_gate_fix("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
 
-    assert (memory.kind, memory.title) == ("fix", "test_tabs failed")
+    assert (memory.kind, memory.title) == ("fix", "pytest failed (test_tabs failed): Accept tabs")
     assert memory.content == "**Problem:** test_tabs failed (pytest)\n\n**Fix:** Accept tabs."
     assert (memory.tags, memory.confidence) == (("pytest", "quality-gate"), 0.7)
     assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), MemorySource.AUTOMATIC, AT)
@@ -351,15 +354,53 @@ def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
 @pytest.mark.parametrize(
     ("problem", "title"),
     [
-        ("AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up", "money is rounded half up"),
-        ("error[E0382]: borrow of moved value: `x`", "borrow of moved value: `x`"),
+        ("AssertionError: Decimal('2.67') != Decimal('2.68') : money is rounded half up", "Money is rounded half up"),
+        ("AssertionError: the export has no byte order mark", "The export has no byte order mark"),
+        ("error[E0382]: borrow of moved value: `x`", "Borrow of moved value: `x`"),
         ("RuntimeError: Working outside of application context.", "Working outside of application context"),
-        ("exited with 1", "pytest failed: Accept tabs."),
-        ("", "pytest failed: Accept tabs."),
+        ("ModuleNotFoundError: No module named 'redis'", "No module named 'redis'"),
+        ("'money.ts' is not under 'rootDir'", "'money.ts' is not under 'rootDir'"),
+        ("parse_date() takes no time zone", "parse_date() takes no time zone"),
+        ("exited with 1", "make test failed: Accept tabs"),
+        ("", "make test failed: Accept tabs"),
     ],
 )
 def test_the_title_of_a_fix_says_what_was_wrong(problem: str, title: str) -> None:
-    assert extract_gate_fix("pytest", problem, "Accept tabs.", [], AT).title == title
+    assert extract_gate_fix("make test", problem, "Accept tabs.", [], AT).title == title
+
+
+@pytest.mark.parametrize(
+    ("problem", "values"),
+    [
+        ("AssertionError: 127 != 128", "127 != 128"),
+        ("AssertionError: True is not false", "True is not false"),
+        ("AssertionError: count 127 != 128", "count 127 != 128"),
+        ("assert Decimal('2.67') == Decimal('2.68')", "assert Decimal('2.67') == Decimal('2.68')"),
+        ("Expected values to be strictly equal: 3 !== 4", "Expected values to be strictly equal: 3 !== 4"),
+        ("assertion `left == right` failed", "assertion `left == right` failed"),
+        ("FAILED tests/test_a.py::test_b - assert 3 == 4", "FAILED tests/test_a.py::test_b - assert 3 == 4"),
+    ],
+)
+def test_values_that_differ_are_no_title_without_what_failed_and_what_was_done(problem: str, values: str) -> None:
+    memory = extract_gate_fix("make test", problem, "Round half up.", ["pricing.py"], AT)
+
+    assert memory.title == f"make test failed ({values}): Round half up"
+    # A prompt says it once.
+    assert title_without_body(memory.title, fix_text(memory)) == f"make test failed ({values})"
+
+
+@pytest.mark.parametrize(
+    ("gate", "name"),
+    [
+        ("make test", "make test"),
+        ("npm run lint", "npm lint"),
+        ("cargo test --all", "cargo test"),
+        ("uv run pytest -q tests", "pytest"),
+        ("./ci/check.sh fast", "check.sh"),
+    ],
+)
+def test_a_gate_is_named_by_its_program_and_what_it_is_asked_for(gate: str, name: str) -> None:
+    assert gate_name(gate) == name
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,25 @@ def test_passages_are_quoted_dated_attributed_and_in_order_of_time(store: Store)
     assert text.index("3f1c09a") < text.index("Session of")
 
 
+def test_what_a_memory_tells_is_not_quoted_again(store: Store) -> None:
+    rule = "Retries of the upstream are capped at five."
+    store.episodes.add(
+        [
+            an_episode(f"{rule} The upstream blocks whoever retries more.", source="s1"),
+            an_episode(rule, source="s2", at="2026-11-03T10:00:00.000Z"),
+        ]
+    )
+    query = "How many retries does the upstream allow?"
+    found = recall_episodes(store, RecallContext(title=query, at=now()))
+
+    text, ids, left_out = render_past_work(found, query, 1000, f"### Constraints\n- {rule} _(2026-11-03)_")
+
+    assert rule not in text
+    assert "The upstream blocks whoever retries more." in text
+    assert len(ids) == 1
+    assert [one.why for one in left_out] == ["told as a memory"] * (len(found) - 1)
+
+
 def test_the_prompt_of_a_task_has_past_work_within_its_budget(project: Project) -> None:
     fill(project.store)
     task = project.tasks.add("The retrier retries past the upstream rate limit window")

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ralph.loop.integrity.held import ContentMark, HeldChanges
     from ralph.store import Store
 
-    RunGates = Callable[[Path], VerificationResult]
-    RunOnCopy = Callable[[Path, str], VerificationResult]
+    RunOnCopy = Callable[[Path, str, bool], VerificationResult]
+    """Runs the gates in a directory; says with what, and whether they should fail."""
 
 MAX_SECONDS_FOR_NEW_TESTS = 10.0
 """Duration of the gates up to which they also run without new tests, with mutated tests, and new tests on the base, in
@@ -336,9 +336,8 @@ class IntegrityCheck:
         try:
             with copied_project(self._root) as copy:
                 changed = [one.path for one in sources]
-                reason = find_defeat(
-                    copy, tests, changed, lambda place: run_gates(place, "mutated tests, which have to fail")
-                )
+                mutated = "mutated tests, which have to fail"
+                reason = find_defeat(copy, tests, changed, lambda place: run_gates(place, mutated, True))
         except (CopyRefusedError, OSError):
             return None  # nothing speaks against the work
         return (reason, sources) if reason else None
@@ -351,7 +350,7 @@ class IntegrityCheck:
                 if lost := restore_files(copy, self._base, paths, self._scope.rename):
                     return f"the base version of {lost[0]} is too large to run"
                 remove_moved_tests(copy, paths, new_tests)
-                verdict = run_gates(copy, "the base version of changed files")
+                verdict = run_gates(copy, "the base version of changed files", False)
         except (CopyRefusedError, OSError) as error:
             return f"the base version could not be run ({error})"
         return "" if verdict.passed else "the gates do not pass with the base version of changed files"

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from ralph.core.records import HeldChange, Task, VerificationResult
     from ralph.loop.context import RunContext
     from ralph.loop.git.commits import TaskWorktree
+    from ralph.loop.integrity.check import RunOnCopy
     from ralph.loop.integrity.snapshot import TreeSnapshot
     from ralph.loop.progress import EventHandler
     from ralph.loop.verify import JudgedWork
     from ralph.store import Store
 
-    RunGates = Callable[[Path], VerificationResult]
+    RunGates = Callable[[Path, bool], VerificationResult]
+    """Runs the gates in a directory; says whether they should fail."""
 
 
 class WorkIntegrity:
@@ -66,7 +68,7 @@ class WorkIntegrity:
     def judge(self, verdict: VerificationResult) -> VerificationResult:
         """Compare what the gates depended on with the base, and add the result to that of the gates."""
         states = [self._before, self._observe()]
-        result, accepted = self._check.judge(states, self._run_quietly)
+        result, accepted = self._check.judge(states, self._run_again)
         if result.passed:
             result = replace(result, notes=(*result.notes, *self._new_tests(states[-1], verdict)))
             if not self._work.commit and self._context.base:
@@ -99,9 +101,9 @@ class WorkIntegrity:
         assert self._context.base
         return self._context.base.observe()
 
-    def _run_quietly(self, directory: Path, what: str) -> VerificationResult:
+    def _run_again(self, directory: Path, what: str, should_fail: bool) -> VerificationResult:
         self._emit(progress_event("note", message=f"running the gates again with {what}"))
-        return self._run_gates(directory)
+        return self._run_gates(directory, should_fail)
 
     def _new_tests(self, now: TreeSnapshot, verdict: VerificationResult) -> Sequence[str]:
         """Run new tests without the work, if that is cheap and the state without it is a commit."""
@@ -110,7 +112,7 @@ class WorkIntegrity:
             return ()
         if sum(gate.seconds for gate in verdict.gates) > MAX_SECONDS_FOR_NEW_TESTS:
             return (f"new tests were not run without the work: the gates take over {MAX_SECONDS_FOR_NEW_TESTS:g} s",)
-        note = _new_tests_note(self._context.root, self._work.base, self._prefix, now, tests, self._run_gates)
+        note = _new_tests_note(self._context.root, self._work.base, self._prefix, now, tests, self._run_again)
         return (note,) if note else ()
 
     def _report(self, result: IntegrityResult) -> None:
@@ -140,7 +142,7 @@ def _prefix(root: Path) -> str:
 
 
 def _new_tests_note(
-    repository: Path, commit: str, prefix: str, now: TreeSnapshot, tests: Sequence[str], run_gates: RunGates
+    repository: Path, commit: str, prefix: str, now: TreeSnapshot, tests: Sequence[str], run_gates: RunOnCopy
 ) -> str:
     """Run new tests on a commit that lacks the work, and say how that ended; empty if it could not be done."""
     with tempfile.TemporaryDirectory(prefix="ralph-base-", ignore_cleanup_errors=True) as folder:
@@ -150,7 +152,7 @@ def _new_tests_note(
         if not read.ok or not run_git(repository, "checkout-index", "-a", f"--prefix={copy}/", environment=index).ok:
             return ""
         write_new_tests(copy / prefix, now.read, tests)
-        passed = run_gates(copy / prefix).passed
+        passed = run_gates(copy / prefix, "new tests but without the work, where they should fail", True).passed
     named = ", ".join(tests[:3]) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
     return (
         f"new tests already pass without the work: {named}"

@@ -36,6 +36,8 @@ REDACTED = "[redacted]"
 """What stands for a secret. A sentence about one helps nobody without it."""
 MAX_TITLE_LENGTH = 100
 """Maximum length of a gate memory title, in characters."""
+MAX_VALUES_LENGTH = 50
+"""Maximum length of the values that differed, in the title of a gate memory, in characters."""
 MAX_FILES = 20
 """Maximum number of files per memory."""
 
@@ -95,7 +97,7 @@ def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str],
     return Memory(
         id="",
         kind="fix",
-        title=_fix_title(program, problem, fix),
+        title=_fix_title(gate, problem, fix),
         content=body,
         tags=(program, "quality-gate"),
         files=tuple(files[:MAX_FILES]) or find_paths(body, MAX_FILES),
@@ -131,16 +133,40 @@ _ERROR_WORDS = frozenset(map(stem_word, "assert error exit expect expected fail 
 """Stems of words that errors have in common, whatever went wrong."""
 _ERROR_CLASS = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failure|Warning)|error(?:\[\w+\]| \w*\d+)?)\s*:\s*")
 _NO_MESSAGE = re.compile(r"(?:it )?(?:failed|exited with \d+|ended by signal \d+)\b.{0,20}", re.IGNORECASE)
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\w+(?=\()|\b\w*[\d_.]\w*|\b[A-Z]\w*[A-Z]\w*|[^\w\s]")
+"""What is no word of a message: quotes, calls, numbers, names in code and punctuation."""
+_COMPARING_WORDS = frozenset(
+    "a actual an and are assert assertion be but eq equal equals error expected fail failed failure false found got"
+    " greater have in instance is it left less list member msg ne nil no none not null of or panicked received right"
+    " same strictly test tests than that the to true undefined value values was wanted were".split()
+)
+"""Words by which test runners say that one value is not another one: what that means, only the test says."""
+_COMPARISON = re.compile(r"[!=]==?|≠|[<>]=?")
+MIN_TELLING_WORDS = 2
+"""Number of words of its own from which an error that compares values says what was wrong; others need one."""
 
 
-def _fix_title(program: str, problem: str, fix: str) -> str:
-    """Return what was wrong in the words of the error, or else what was done."""
+def _fix_title(gate: str, problem: str, fix: str) -> str:
+    """Return what was wrong in the words of the error; if it has none of its own, what failed and what was done."""
     message = _ERROR_CLASS.sub("", without_location(one_line(_excerpt(problem))))
     message = message.rpartition(" : ")[2] or message  # unittest puts the words of the test after the values
     message = message.rstrip(".:")
     if not message or _NO_MESSAGE.fullmatch(message):
-        message = f"{program} failed: {fix}"
-    return one_line(message, MAX_TITLE_LENGTH)
+        return one_line(f"{gate_name(gate)} failed: {fix.rstrip('.')}", MAX_TITLE_LENGTH)
+    if not _has_words(message):
+        values = one_line(message, MAX_VALUES_LENGTH)
+        return one_line(f"{gate_name(gate)} failed ({values}): {fix.rstrip('.')}", MAX_TITLE_LENGTH)
+    first = message.split(" ", 1)[0]
+    return one_line(
+        message[0].upper() + message[1:] if first.isalpha() and first.islower() else message, MAX_TITLE_LENGTH
+    )
+
+
+def _has_words(message: str) -> bool:
+    """Return whether an error says in words what was wrong, not only which values differ."""
+    words = [word.lower() for word in _VALUES.sub(" ", message).split()]
+    telling = [word for word in words if word not in _COMPARING_WORDS]
+    return len(telling) >= (MIN_TELLING_WORDS if _COMPARISON.search(message) else 1)
 
 
 def _excerpt(text: str) -> str:
@@ -153,15 +179,29 @@ _LAUNCHERS = frozenset(
 )
 
 
+_TASK_RUNNERS = frozenset("bun cargo composer deno dotnet go gradle just make mix mvn npm pnpm rake swift yarn".split())
+
+
 def program_of(gate: str) -> str:
     """Return the name of the program a gate runs, without launchers: `pytest` for `uv run pytest -q`."""
+    return _programs(gate)[0]
+
+
+def gate_name(gate: str) -> str:
+    """Return the name of a gate: its program, and what a task runner is asked for, as in `make test`."""
+    program, *more = _programs(gate)
+    return f"{program} {more[0]}" if more and program in _TASK_RUNNERS else program
+
+
+def _programs(gate: str) -> list[str]:
+    """Return the words of a gate that may be programs or what they are asked for; at least one."""
     names = []
     for word in sanitize(gate[:1000]).split():
         name = word.strip("\"'()").rsplit("/", 1)[-1].lower()
         if name and not word.startswith("-") and "=" not in word and not name.isdigit():
             names.append(name)
     plain = [name for name in names if name not in _LAUNCHERS]
-    return one_line((plain or names or ["gate"])[0], 40)
+    return [one_line(name, 40) for name in plain or names or ["gate"]]
 
 
 def _memory(

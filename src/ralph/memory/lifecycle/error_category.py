@@ -11,6 +11,9 @@ MAX_TEXT_LENGTH = 4000
 MAX_LINE_LENGTH = 160
 """Length of the line that stands for an error, in characters."""
 
+TESTS_CATEGORY = "tests"
+"""Category of tests that fail. That alone is no lesson: a flaky one fails whatever is done."""
+
 # Category, pattern and advice; the first match wins. A pattern matches whole words only: `enotfound` must not be found
 # in `FileNotFoundError`, nor a time-out in "runtime output".
 _ERROR_CATEGORIES = tuple(
@@ -81,9 +84,9 @@ _ERROR_CATEGORIES = tuple(
             "Type errors - run the type checker before the tests",
         ),
         (
-            "tests",
+            TESTS_CATEGORY,
             r"\bassertion(?:error|failederror)?\b|\bassert\w* failed\b|\b\d+ (?:tests? )?fail(?:ed|ures|ing)\b"
-            r"|\btests? fail(?:ed|ing|s|ures?)?\b|^fail(?:ed)?\b"
+            r"|\btest(?:s|[A-Z_]\w*)?(?:\[[^\]\n]{0,80}\])?(?: has| have|:)? fail(?:ed|ing|s|ures?)?\b|^fail(?:ed)?\b"
             r"|\bexpected .{1,80} (?:but|got|received|to (?:be|equal))\b",
             "Failing tests - run the tests of the changed part first",
         ),

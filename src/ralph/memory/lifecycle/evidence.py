@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ralph.memory.lifecycle.error_category import TESTS_CATEGORY
 from ralph.memory.lifecycle.learnings import number_field, parse_content
 
 TYPE_CHECKING = False
@@ -53,8 +54,11 @@ def evidence_confidence(kind: str, content: Mapping[str, object]) -> float | Non
 def lacks_support(memory: Memory) -> bool:
     """Return whether a learning that Ralph concluded rests on one task, and changed the outcome of none.
 
-    In the loop of another program, which does not tell tasks apart, every iteration is a piece of work.
+    In the loop of another program, which does not tell tasks apart, every iteration is a piece of work. That a test
+    failed is no lesson in however many tasks: what made it pass is, and is remembered as a fix.
     """
     content = (parse_content(memory.structured_content) if memory.kind in MAX_CONFIDENCE else None) or {}
     tasks = number_field(content, "tasks" if "tasks" in content else "uses")
-    return tasks is not None and tasks < MIN_TASKS and not number_field(content, "turned")
+    if tasks is None or number_field(content, "turned"):
+        return False
+    return tasks < MIN_TASKS or (memory.kind == "antipattern" and TESTS_CATEGORY in memory.tags)

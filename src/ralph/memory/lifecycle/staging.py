@@ -6,6 +6,7 @@ The reasons have the same wording as in the `staging.json` files of other progra
 from __future__ import annotations
 
 from ralph.core.records import MemorySource, MemoryState, replace
+from ralph.memory.lifecycle.error_category import TESTS_CATEGORY
 from ralph.memory.lifecycle.evidence import lacks_support
 from ralph.memory.lifecycle.learnings import LEARNING_KINDS, parse_content
 
@@ -92,5 +93,7 @@ def pending_reason(memory: Memory) -> str:
     if memory.state is MemoryState.STAGED and not memory.validated_at and needs_more_data(memory):
         if is_from_talk(memory):
             return "needs another session or task that says it, or your review"
+        if memory.kind == "antipattern" and TESTS_CATEGORY in memory.tags:
+            return "a failing test says nothing about what to do; needs your review"
         return "needs more iterations" if memory.kind == "estimate" else "needs another task that supports it"
     return memory.state_reason

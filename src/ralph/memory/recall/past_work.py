@@ -10,7 +10,7 @@ from ralph.core.text import CHARACTERS_PER_TOKEN, clean, neutralize, one_line, t
 from ralph.core.tokenize import tokenize
 from ralph.memory.capture.passages import SPEAKER_LABELS
 from ralph.memory.recall.excerpts import OMISSION, choose_sentences
-from ralph.memory.recall.render import close_fences, escape_inline
+from ralph.memory.recall.render import close_fences, escape_inline, escape_untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,19 +29,24 @@ MAX_LISTED_FILES = 4
 COMMIT_ID_LENGTH = 7
 MAX_SUPERSEDED_CHARACTERS = 200
 """Length of what is quoted of a sentence that no longer holds, in characters."""
+MIN_REPEATED_CHARACTERS = 20
+"""Length from which a sentence that a memory tells is not repeated, in characters."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def render_past_work(
-    recalled: Sequence[RecalledEpisode], query: str, budget_tokens: int
+    recalled: Sequence[RecalledEpisode], query: str, budget_tokens: int, told: str = ""
 ) -> tuple[str, list[str], list[OmittedItem]]:
-    """Return the section with the best sentences that fit, the ids of passages shown, and why others are not."""
+    """Return the section with the best sentences that fit, the ids of passages shown, and why others are not.
+
+    Sentences of `told`, the text of the memories that are shown, are not repeated.
+    """
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
-    text, shown = render_excerpts(recalled, query, room)
+    text, shown = render_excerpts(recalled, query, room, told)
     left_out = [
         OmittedItem(
             what=f"{item.episode.id}, {attribution(item.episode)}",
-            why=f"no room left in {budget_tokens} tokens",
+            why="told as a memory" if _is_told(item.episode, told) else f"no room left in {budget_tokens} tokens",
             id=item.episode.id,
         )
         for item in recalled
@@ -50,10 +55,16 @@ def render_past_work(
     return ("\n".join([HEADING, "", PREFACE, "", text]) if text else ""), shown, left_out
 
 
-def render_excerpts(recalled: Sequence[RecalledEpisode], query: str, room: int) -> tuple[str, list[str]]:
-    """Return the sentences of passages that are worth a number of characters, quoted, and the ids of those passages."""
+def render_excerpts(
+    recalled: Sequence[RecalledEpisode], query: str, room: int, told: str = ""
+) -> tuple[str, list[str]]:
+    """Return the sentences of passages that are worth a number of characters, quoted, and the ids of those passages.
+
+    Sentences of `told` are left out.
+    """
     by_place = {(item.episode.source, item.episode.position): item for item in recalled}
     chosen = choose_sentences(recalled, tokenize(query), room, _frame_length)
+    chosen = [one for one in chosen if not _tells(told, one.text)]
     sources: dict[str, list[Sentence]] = {}
     for sentence in chosen:
         sources.setdefault(sentence.place[0], []).append(sentence)
@@ -61,6 +72,16 @@ def render_excerpts(recalled: Sequence[RecalledEpisode], query: str, room: int) 
     for sentences in sorted(sources.values(), key=lambda group: by_place[group[0].place[:2]].episode.at):
         lines += [*_excerpt_lines([by_place[sentence.place[:2]] for sentence in sentences], sentences), ""]
     return "\n".join(lines), list(dict.fromkeys(by_place[one.place[:2]].episode.id for one in chosen))
+
+
+def _is_told(episode: Episode, told: str) -> bool:
+    return any(_tells(told, part) for part in _SENTENCE_END.split(episode.text))
+
+
+def _tells(told: str, sentence: str) -> bool:
+    """Return whether a text has a sentence, unless it is so short that this means nothing."""
+    plain = " ".join(escape_untrusted(sentence).split())
+    return len(plain) >= MIN_REPEATED_CHARACTERS and plain in " ".join(told.split())
 
 
 def _excerpt_lines(items: Sequence[RecalledEpisode], sentences: Sequence[Sentence]) -> list[str]:

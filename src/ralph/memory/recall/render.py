@@ -173,8 +173,12 @@ def _entry(memory: Memory, query: str, limit: int) -> str:
 
 def title_without_body(title: str, body: str) -> str:
     """Return a title without the start of the body that it ends with, as in "make failed: Changed a.py."."""
-    start, _, rest = title.partition(": ")
-    return start if rest and one_line(body).startswith(rest.rstrip(".…")) else title
+    body, end = one_line(body), title.find(": ")
+    while end >= 0:
+        if (rest := title[end + 2 :].rstrip(".…")) and body.startswith(rest):
+            return title[:end]
+        end = title.find(": ", end + 1)
+    return title
 
 
 def _body(memory: Memory, query: str, limit: int) -> str:

@@ -140,12 +140,16 @@ function showRecalled(worker, data) {
   );
 }
 
+// With mutated tests, or with new tests but without the work, a gate has to fail.
+const isWanted = (data) => data.passed || data.should_fail;
+const verdict = (data) => (data.passed ? "passed" : data.should_fail ? "failed, as it should" : "failed");
+
 function showGate(worker, command, data) {
   const one = card(worker);
   let gate = [...one.gates.children].find((other) => other.dataset.gate === command && !other.dataset.ended);
   if (!gate) one.gates.append((gate = el("div", { class: "gate", data: { gate: command } })));
-  const status = data === null ? "running" : data.passed ? "done" : "failed";
-  gate.replaceChildren(el("span", { class: "dot", data: { status } }), el("span", { class: "mono small" }, clean(command)), el("span", { class: "muted small right nowrap" }, data === null ? "checking" : `${data.passed ? "passed" : "failed"}, ${seconds(data.seconds)}`));
+  const status = data === null ? "running" : isWanted(data) ? "done" : "failed";
+  gate.replaceChildren(el("span", { class: "dot", data: { status } }), el("span", { class: "mono small" }, clean(command)), el("span", { class: "muted small right nowrap" }, data === null ? "checking" : `${verdict(data)}, ${seconds(data.seconds)}`));
   if (data) gate.dataset.ended = "true";
 }
 
@@ -188,7 +192,7 @@ const HANDLERS = {
   },
   gate_ended(data, worker) {
     showGate(worker, data.command, data);
-    tell(`gate ${data.passed ? "passed" : "failed"}: ${data.command}${data.detail ? `: ${data.detail}` : ""} (${seconds(data.seconds)})`, data.passed ? "good" : "warn", worker);
+    tell(`gate ${verdict(data)}: ${data.command}${data.detail ? `: ${data.detail}` : ""} (${seconds(data.seconds)})`, isWanted(data) ? "good" : "warn", worker);
   },
   review_started: (data, worker) => (showGate(worker, "a second session", null), doing(worker, "verifying")),
   review_ended(data, worker) {
