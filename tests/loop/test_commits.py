@@ -134,6 +134,31 @@ def test_changes_of_the_person_are_not_committed(repo: Trial, mode: str) -> None
         assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["x.txt"]
 
 
+def test_new_files_of_the_person_keep_no_run_from_committing(repo: Trial) -> None:
+    repo.project.tasks.add("Write")
+    plays(repo, f"echo x > x.txt; echo more >> SPEC.md\n{SAYS_DONE}")
+    (repo.root / "SPEC.md").write_text("mine\n")
+    (repo.root / "drafts").mkdir()
+    (repo.root / "drafts/a.py").write_text("mine\n")
+
+    ran = repo.ralph("run", *PROGRAM)
+
+    assert "Work is not committed" not in ran.out
+    assert repo.git("show", "--format=%s", "--name-only", "HEAD").split() == ["Write", "x.txt"]
+    assert changes(repo) == ["SPEC.md", "drafts/a.py"]
+    assert "SPEC.md had changes of others" in ran.out
+
+
+def test_before_the_first_commit_nothing_is_committed(trial: Trial) -> None:
+    trial.project.tasks.add("Write")
+    trial.script(f"echo x > x.txt\n{SAYS_DONE}")
+    trial.git("init", "-q")
+
+    assert "Work is not committed" in trial.ralph("run", *PROGRAM).out
+
+    assert trial.git("rev-list", "--all").split() == []
+
+
 def test_never_and_other_reasons_are_said_in_a_sentence(repo: Trial) -> None:
     repo.project.tasks.add("Write")
     plays(repo, f"echo x >> x.txt\n{SAYS_DONE}")

@@ -180,7 +180,7 @@ class ExecutionConfig:
     review_model: str = setting("", "empty: the strongest of the ladder", needs_trust=True)
     commit: str = setting(
         "auto",
-        'commit each done task: "auto" if the tree was clean at the start, "always", "never"',
+        'commit each done task: "auto" unless tracked files have changes at the start, "always", "never"',
         choices=COMMIT_MODES,
     )
     on_failure: str = setting(

@@ -110,6 +110,8 @@ class RunContext:
         self._is_paused = False
         self.work: SerialWork | None = None
         """Commits of a serial run; None if it makes none."""
+        self.not_committed = ""
+        """Why work is not committed, as a sentence for the person; empty if it is."""
         self.is_only_run = True
         """Whether no other run uses the same directory."""
         self._announced: set[str] = set()

@@ -9,6 +9,7 @@ from ralph.core.records import record, record_fields, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ralph.core.config import AgentConfig, LimitsConfig
@@ -171,8 +172,18 @@ def dump_options(run_options: RunOptions, worker: str = "") -> str:
 
 def stored_worker(options: str) -> str:
     """Return the worker stored in the options of a run, or an empty string."""
-    name = _load(options).get(WORKER_KEY)
-    return name if isinstance(name, str) else ""
+    return stored_text(options, WORKER_KEY)
+
+
+def stored_text(options: str, key: str) -> str:
+    """Return what is stored under a key with the options of a run, or an empty string."""
+    text = _load(options).get(key)
+    return text if isinstance(text, str) else ""
+
+
+def store_texts(options: str, texts: Mapping[str, str]) -> str:
+    """Return the options of a run with more texts stored with them, as JSON."""
+    return json.dumps({**_load(options), **texts})
 
 
 def merge_stored_options(run_options: RunOptions, options: str) -> RunOptions:
@@ -187,7 +198,8 @@ def merge_stored_options(run_options: RunOptions, options: str) -> RunOptions:
     return replace(run_options, **stored)
 
 
-WORKER_KEY = "worker"
+WORKER_KEY, START_KEY, NOT_COMMITTED_KEY = "worker", "start_commit", "not_committed"
+"""What is stored with the options of a run: who works, where it started from, and why work is not committed."""
 _EXCLUSIVE = {
     "agent": ("program",),
     "program": ("agent",),

@@ -14,7 +14,7 @@ from ralph.core.records import (
     record,
 )
 from ralph.loop.git.run_commits import RunCommit, commits_during, read_commits
-from ralph.loop.options import RunEnding, resume_command, stored_worker
+from ralph.loop.options import NOT_COMMITTED_KEY, RunEnding, resume_command, stored_text, stored_worker
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.store.runs import read_waits
 
@@ -151,6 +151,8 @@ class RunReport:
     open_tasks: int
     """Number of tasks that are left to do now and wait for nobody."""
     models: tuple[ModelUsage, ...]
+    not_committed: str
+    """Why work of tasks that are done is not committed; empty if it is."""
     other_commits: int
     """Number of commits on the branch during the run that hold no work of its tasks."""
     learned: tuple[LearnedMemory, ...]
@@ -268,6 +270,7 @@ def build_report(
         other_waiting=max(0, waiting - len(waits_here)),
         open_tasks=open_tasks,
         models=_models(attempts),
+        not_committed=_not_committed(run, done),
         other_commits=len(set(made_during).difference(*(one.commits for one in attempts))),
         learned=_learned(learned),
         memory=_memory_usage(attempts, lift),
@@ -300,6 +303,12 @@ def _task_report(
         command=_command(task, is_asking=bool(asked)) if task and question else "",
         asked=last.reason.removeprefix(ASKS).lstrip(": ") if is_settled else "",
     )
+
+
+def _not_committed(run: Run, done: Iterable[TaskReport]) -> str:
+    """Return why work is not committed, if there is any."""
+    is_any = any(one.files and not one.commits for one in done)
+    return stored_text(run.options, NOT_COMMITTED_KEY) if is_any else ""
 
 
 def _is_asking(task: Task) -> bool:

@@ -32,6 +32,7 @@ TITLE_WIDTH = 100
 REASON_WIDTH = 400
 """Maximum length of a reason or question, in characters."""
 UNMEASURED = "What memory saved was not measured. To measure it: ralph run --holdout 0.1"
+COMMIT_YOURSELF = "What was done is in the working tree. Look at it and commit it: git status"
 DAY_LENGTH = len("Tue 17 Nov ")
 _CAUSES = {
     FailureCause.PROJECT.value: "the project's code, tests or tools",
@@ -145,6 +146,7 @@ def short_lines(report: RunReport) -> list[str]:
     """Return what a person should know at the end of a run beyond its summary, in a few lines."""
     change = _changes([one for task in report.done for one in task.commits])
     lines = [f"Changed: {change}."] if change else []
+    lines += _not_committed(report)
     waiting: tuple[TaskReport | WaitingTask, ...] = (*report.waiting, *report.others)
     for task in waiting[:MAX_SHORT_ITEMS]:
         lines += [f"Needs attention: {task.id} {_title(task)}: {_line(task.question, 160)}", f"  {task.command}"]
@@ -201,6 +203,8 @@ def _done(report: RunReport) -> ReportSection | None:
         return None
     change = _changes([one for task in report.done for one in task.commits])
     paragraphs = [f"In all: {change}."] if change else []
+    if report.not_committed:
+        paragraphs.append(_line(report.not_committed))
     if report.other_commits:
         paragraphs.append(f"{pluralize(report.other_commits, 'other commit')} on the branch meanwhile.")
     return ReportSection(
@@ -218,7 +222,7 @@ def _done_item(task: TaskReport) -> ReportItem:
     ]
     more = len(commits) - MAX_COMMITS_PER_TASK
     kept = (*commits[:MAX_COMMITS_PER_TASK], *([f"and {pluralize(more, 'more commit')}"] if more > 0 else []))
-    changed = (f"{pluralize(task.files, 'file')} changed, no commit",) if task.files and not commits else ()
+    changed = (f"{pluralize(task.files, 'file')} changed, not committed",) if task.files and not commits else ()
     return ReportItem(text=f"{task.id} {_title(task)} ({_effort(task)})", details=(*kept, *changed), task_id=task.id)
 
 
@@ -334,8 +338,11 @@ def _next(report: RunReport) -> ReportSection:
     paragraphs: tuple[str, ...] = ()
     if report.run.ending == RunEnding.AGENT_FAILS:
         paragraphs = (f"Find out why the agent fails first: ralph journal list --run {report.run.id}",)
+    if report.not_committed and report.state != RUNNING:
+        paragraphs += (COMMIT_YOURSELF,)
     if report.state == ENDED and not command:
-        text = "Once you have dealt with what needs attention:" if waiting else "Nothing is left to do."
+        done = "All tasks are done." if report.not_committed else "Nothing is left to do."
+        text = "Once you have dealt with what needs attention:" if waiting else done
         command = "ralph run" if waiting else ""
     else:
         needs = f", {waiting} {_verb(waiting, 'need')} you" if waiting else ""
@@ -374,9 +381,15 @@ def _changes(commits: Sequence[RunCommit], *, is_counted: bool = True) -> str:
     """Return how much some commits changed, or an empty string if there are none."""
     if not commits:
         return ""
-    files, added, removed = (sum(getattr(one, name) for one in commits) for name in ("files", "added", "removed"))
+    files = len({path for one in commits for path in one.paths})
+    added, removed = (sum(getattr(one, name) for one in commits) for name in ("added", "removed"))
     count = f"{pluralize(len(commits), 'commit')}, " if is_counted else ""
     return f"{count}{pluralize(files, 'file')}, +{added:,} −{removed:,} lines"
+
+
+def _not_committed(report: RunReport) -> list[str]:
+    """Return why the work of tasks that are done is not committed, if it is not, and what to do about it."""
+    return [_line(report.not_committed), COMMIT_YOURSELF] if report.not_committed else []
 
 
 def _checkpoint(task: TaskReport) -> tuple[str, ...]:

@@ -13,10 +13,19 @@ from ralph.loop import progress
 from ralph.loop.context import RunContext
 from ralph.loop.environment import missing_password_warning
 from ralph.loop.git.branches import TaskBranches
-from ralph.loop.git.serial import SerialWork
+from ralph.loop.git.run_commits import head_commit
+from ralph.loop.git.serial import NOT_COMMITTED, SerialWork
 from ralph.loop.health import DatabaseMonitor
 from ralph.loop.limits import Budget
-from ralph.loop.options import SERVICE_ENDINGS, RunEnding, RunSummary
+from ralph.loop.options import (
+    NOT_COMMITTED_KEY,
+    SERVICE_ENDINGS,
+    START_KEY,
+    RunEnding,
+    RunSummary,
+    store_texts,
+    stored_text,
+)
 from ralph.loop.own_options import save_own_options
 from ralph.loop.progress import progress_event
 from ralph.loop.report import read_report
@@ -156,6 +165,7 @@ class Loop:
                 worker = Worker(context, self._store, 1 if self._options.parallel > 1 else 0)
                 worker.release_dead_claims()
                 self._announce_start(context, self._open_work(context))
+                self._store_commit_state(context)
                 # Says what is wrong with the files, even if no task is ready.
                 context.sync_memories(self._store, is_by_agent=False)
                 self._check_staleness(context)
@@ -218,21 +228,33 @@ class Loop:
             return ""
         execution = self._config.execution
         resets = execution.on_failure == "reset"
-        context.work, why = SerialWork.open(
+        context.work, context.not_committed = SerialWork.open(
             self._directory, execution.commit, resets=resets, is_only_run=context.is_only_run
         )
         try:
             left = context.work.recover() if context.work and context.work.commits else None
         except WorktreeError as error:
-            context.work = None
-            return f"Work is not committed: {error}"
+            context.work, context.not_committed = None, f"{NOT_COMMITTED}: {error}"
+            return context.not_committed
         if left:
             context.with_retries(
                 lambda: self._store.attempts.settled.record_checkpoint(left.run_id, left.iteration, left.checkpoint)
             )
         if context.work and context.base:
             context.base.leave_out(context.work.files_before_unfinished())
-        return why or (context.work.identity_note if context.work else "")
+        return context.not_committed or (context.work.identity_note if context.work else "")
+
+    def _store_commit_state(self, context: RunContext) -> None:
+        """Store for the report where the run started from, and why work is not committed, if that has changed."""
+
+        def store() -> None:
+            stored = self._store.runs.get(context.run_id).options
+            before = stored_text(self._resumed_run.options if self._resumed_run else stored, START_KEY)
+            texts = {START_KEY: before or head_commit(self._directory), NOT_COMMITTED_KEY: context.not_committed}
+            if (options := store_texts(stored, texts)) != stored:
+                self._store.runs.set_options(context.run_id, options)
+
+        context.with_retries(store, is_settling=True)
 
     def _start(self) -> Run:
         if self._resumed_run:
@@ -255,6 +277,7 @@ class Loop:
     def _end(self, context: RunContext, ending: RunEnding) -> None:
         seconds = context.budget.seconds
         context.waits.flush()
+        self._store_commit_state(context)
         context.with_retries(lambda: self._store.runs.end(context.run_id, ending, seconds), is_settling=True)
         self._store.episodes.trim(self._config.episodes.max_bytes)
         self._try_learn(context)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ralph.core.errors import WorktreeError
 from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, replace
 from ralph.loop.git.commits import attempt_trailers, commit_message
-from ralph.loop.git.serial import RecordedWork, checkpoint_ref
+from ralph.loop.git.serial import NOT_COMMITTED, RecordedWork, checkpoint_ref
 from ralph.loop.progress import progress_event
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class AttemptWork:
             self.start, notes = work.begin(self._task.id, attempt.run_id, attempt.iteration, checkpoint)
         except WorktreeError as error:
             self._context.work = None  # the run goes on without
-            notes = (f"Work is not committed: {error}",)
+            self._context.not_committed = f"{NOT_COMMITTED}: {error}"
+            notes = (self._context.not_committed,)
         self._has_begun = self._context.work is not None
         self._report(notes)
 
@@ -121,6 +122,7 @@ class AttemptWork:
             result.attempt, start_commit=self.start, commits=recorded.commits, checkpoint=recorded.checkpoint
         )
         self._report(recorded.notes)
+        self._context.not_committed = recorded.not_committed or self._context.not_committed
         if recorded.commits and not self._context.branches:
             event = progress_event(
                 "committed", task_id=self._task.id, commit=recorded.commits[-1], files=list(recorded.files)

@@ -114,6 +114,10 @@ class RunStore:
         """Record what a person asks of a run: "pause", "stop", or an empty string to go on."""
         self._change("request = :request", id=id, request=request)
 
+    def set_options(self, id: str, options: str) -> None:
+        """Replace the options of a run and what is stored with them, as JSON."""
+        self._change("options = :options", id=id, options=options)
+
     def _change(self, columns: str, *, id: str, **values: str) -> None:
         with self._scope.transaction():
             self._scope.execute(

@@ -78,6 +78,8 @@ class WorktreeStatus:
     """Paths with git's two-letter code of the conflict."""
     added: tuple[str, ...] = ()
     """Those of the changed files that the commit does not have, staged or not."""
+    untracked: tuple[str, ...] = ()
+    """Those of them that are not staged either."""
     ignored: tuple[str, ...] = ()
     """Ignored files and directories, the latter with a trailing slash, if they were asked for."""
 
@@ -90,6 +92,7 @@ class WorktreeStatus:
             changed=tuple(path for path in self.changed if path not in committed),
             unmerged=tuple(one for one in self.unmerged if one[0] not in committed),
             added=tuple(path for path in self.added if path not in committed),
+            untracked=tuple(path for path in self.untracked if path not in committed),
         )
 
 
@@ -314,7 +317,7 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
 def parse_status(status: str) -> WorktreeStatus:
     """Parse the output of `git status --porcelain=v2 --branch -z --no-renames`."""
     head = branch = ""
-    changed, unmerged, added, ignored = [], [], [], []
+    changed, unmerged, added, untracked, ignored = [], [], [], [], []
     for field in status.split("\0"):
         if field.startswith("# branch.oid "):
             head = field.removeprefix("# branch.oid ").replace("(initial)", "")
@@ -327,6 +330,7 @@ def parse_status(status: str) -> WorktreeStatus:
         elif field.startswith("? "):
             changed.append(field[2:])
             added.append(field[2:])
+            untracked.append(field[2:])
         elif field.startswith("! "):
             ignored.append(field[2:])
         elif field.startswith("u "):
@@ -337,6 +341,7 @@ def parse_status(status: str) -> WorktreeStatus:
         changed=tuple(changed),
         unmerged=tuple(unmerged),
         added=tuple(added),
+        untracked=tuple(untracked),
         ignored=tuple(ignored),
     )
 

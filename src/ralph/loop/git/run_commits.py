@@ -7,6 +7,7 @@ import re
 from ralph.core.git import run_git
 from ralph.core.records import record
 from ralph.core.text import sanitize
+from ralph.loop.options import START_KEY, stored_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ MAX_COMMITS = 1_000
 LOG_SECONDS = 15.0
 """Timeout of git, in seconds: a report without commits is better than none."""
 _FORMAT = "--format=%x01%H%x00%h%x00%s%x00"
-_NUMSTAT = re.compile(r"(\d+|-)\t(\d+|-)\t")
+_NUMSTAT = re.compile(r"(\d+|-)\t(\d+|-)\t(.+)")
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 
 
@@ -33,6 +34,8 @@ class RunCommit:
     short_id: str
     subject: str
     files: int
+    paths: tuple[str, ...]
+    """Paths of these files."""
     added: int
     """Lines added; binary files count none."""
     removed: int
@@ -48,12 +51,22 @@ def read_commits(root: Path | str, ids: Sequence[str]) -> list[RunCommit]:
     return list(_parse(ran.stdout)) if ran.ok else []
 
 
+def head_commit(root: Path | str) -> str:
+    """Return the commit that is checked out; an empty string if there is none."""
+    return run_git(root, "rev-parse", "-q", "--verify", "HEAD", timeout_seconds=LOG_SECONDS).stdout.strip()
+
+
 def commits_during(root: Path | str, run: Run) -> list[str]:
-    """Return the hashes of the commits made on the current branch during a run; none outside of a repository."""
+    """Return the hashes of the commits made on the current branch during a run; none outside of a repository.
+
+    A commit made just before the run may have the second in which the run started: what it started from is left out.
+    """
     until = [f"--until={run.ended_at[:19]}Z"] if run.ended_at else []
     since = f"--since={run.started_at[:19]}Z"
-    options = ("--first-parent", f"--max-count={MAX_COMMITS}", since, *until)
-    ran = run_git(root, "rev-list", *options, "HEAD", "--", timeout_seconds=LOG_SECONDS)
+    start = stored_text(run.options, START_KEY)
+    before = [f"^{start}"] if _HASH.fullmatch(start) else []
+    options = ("--first-parent", "--ignore-missing", f"--max-count={MAX_COMMITS}", since, *until)
+    ran = run_git(root, "rev-list", *options, "HEAD", *before, "--", timeout_seconds=LOG_SECONDS)
     return ran.stdout.split() if ran.ok else []
 
 
@@ -66,6 +79,7 @@ def _parse(log: str) -> Iterator[RunCommit]:
             short_id=short_id,
             subject=sanitize(subject),
             files=len(changes),
-            added=sum(int(added) for added, _ in changes if added != "-"),
-            removed=sum(int(removed) for _, removed in changes if removed != "-"),
+            paths=tuple(sanitize(path) for _, _, path in changes),
+            added=sum(int(added) for added, _, _ in changes if added != "-"),
+            removed=sum(int(removed) for _, removed, _ in changes if removed != "-"),
         )

@@ -53,6 +53,8 @@ class RecordedWork:
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences for the person."""
+    not_committed: str = ""
+    """Why work is not committed from now on; empty if it is."""
 
 
 def checkpoint_ref(run_id: str, iteration: int) -> str:
@@ -117,7 +119,8 @@ class SerialWork:
         state = self._status()
         if not state.branch:
             return f"{NOT_COMMITTED}: no branch is checked out. Switch to one before the next run: git switch BRANCH"
-        changed = self._changed(state)
+        new = set(map(_without_slash, state.untracked)) if state.head else ()  # before the first commit, all is new
+        changed = [path for path in self._changed(state) if path not in new]
         if mode == AUTO and changed and not self._is_left_by_ralph(state):
             return (
                 f"{NOT_COMMITTED}: you have uncommitted changes ({name_few(changed)}). Commit or stash them before the"
@@ -394,7 +397,8 @@ class SerialWork:
         self.commits = False
         self.forget_status()
         self._owner_file.write(None)
-        return RecordedWork(notes=(f"{NOT_COMMITTED} from now on: {why} The work is in the tree.",))
+        note = f"{NOT_COMMITTED} from now on: {why} The work is in the tree."
+        return RecordedWork(notes=(note,), not_committed=f"{NOT_COMMITTED}: {why}")
 
     # --- what moved HEAD -----------------------------------------------------------------
 
