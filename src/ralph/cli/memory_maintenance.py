@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ralph.cli.bars import progress_bar
 from ralph.cli.memory_text import print_stats, summary_line
 from ralph.cli.output import pluralize, print_json, print_table, printable, symbol, undo_command
 from ralph.core.records import MemoryState
@@ -96,6 +95,8 @@ def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, 
 
 def embed(project: Project, args: argparse.Namespace) -> None:
     """Compute the missing embeddings of memories."""
+    from ralph.cli.bars import progress_bar
+
     with progress_bar():
         made = project.memory.maintenance.embed()
     up_to_date = "All memories have embeddings."
@@ -104,6 +105,8 @@ def embed(project: Project, args: argparse.Namespace) -> None:
 
 def verify(project: Project, args: argparse.Namespace) -> int:
     """Check the stored memories for damage. Returns 1 if any is damaged."""
+    from ralph.cli.bars import progress_bar
+
     with progress_bar():
         problems = project.memory.maintenance.verify()
     if args.format == "json":

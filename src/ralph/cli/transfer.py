@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ralph.cli.bars import progress_bar
 from ralph.cli.output import pluralize, print_json, printable, undo_command
 from ralph.core.errors import UsageError
 from ralph.formats.registry import FORMATS
@@ -28,6 +27,8 @@ LEFT_OUT_EXIT_CODE = 4
 
 def import_memories(project: Project, args: argparse.Namespace) -> int:
     """Import memories and tasks. Fails if nothing could be read from one of the paths, or something was left out."""
+    from ralph.cli.bars import progress_bar
+
     results = []
     with progress_bar(), project.transfer.together(dry_run=args.dry_run) as change:
         for path in _paths(args):
@@ -63,6 +64,8 @@ def _standard_input() -> str:
 
 def merge(project: Project, args: argparse.Namespace) -> int:
     """Import all memories of another project."""
+    from ralph.cli.bars import progress_bar
+
     with progress_bar(), project.transfer.together() as change:
         imported = project.transfer.merge(Path(args.path))
     return _print_results([(args.path, imported)], args, change)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 
 from ralph.core.records import Rule, StandingRule, StatedRule, replace
-from ralph.memory.lifecycle.frames import is_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ def compare_rules(earlier: Rule, later: Rule) -> str:
     if ours & set(later.replaced) and not theirs & ours:
         return CHANGE
     if not _have_same_subject(earlier, later):
+        from ralph.memory.lifecycle.frames import is_change
+
         return CHANGE if is_change(later.text, earlier.text) else UNRELATED  # "use tabs", "use spaces"
     if earlier.is_negative != later.is_negative:
         return CHANGE if ours & theirs or not (ours and theirs) else UNRELATED
