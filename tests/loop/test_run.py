@@ -545,7 +545,8 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
 def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(watched: Watched) -> None:
     for n in range(10):
         watched.project.tasks.add(str(n))
-    crash = AgentReply(text="", ending=SessionEnding.CRASHED, detail="sh exited with 1: Invalid API key", files=())
+    why = "sh exited with 1: Invalid API key"
+    crash = AgentReply(text="Hello.", ending=SessionEnding.CRASHED, detail=why, files=())
 
     summary = watched.run(ScriptedAgent(crash), RunOptions())
 
