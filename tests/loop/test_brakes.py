@@ -51,6 +51,15 @@ def test_one_task_that_gets_no_sigil_is_its_own_problem(trial: Trial) -> None:
     assert trial.status(task) is TaskStatus.BLOCKED
 
 
+def test_the_tag_that_is_missing_is_said_to_the_letter(trial: Trial) -> None:
+    task = trial.project.tasks.add("Alone")
+    trial.script("cat > /dev/null; echo All done.")
+
+    said = trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh").out
+
+    assert f"<task-done>{task.id}</task-done>" in said
+
+
 @pytest.mark.parametrize("program", [("sh", "nosuch.sh"), ("python3", "nosuch.py"), ("sh", "-c", "nosuch-agent")])
 def test_a_command_that_cannot_run_stops_the_run_at_once_and_costs_no_retry(
     trial: Trial, program: tuple[str, ...]

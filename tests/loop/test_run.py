@@ -17,6 +17,7 @@ from ralph.core.config import AgentConfig, Config, ExecutionConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, Task, TaskStatus, replace
 from ralph.loop.options import RunEnding, RunOptions, RunSummary
+from ralph.loop.outcome import NO_SIGIL
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.loop.tasks import TaskService
@@ -159,10 +160,10 @@ def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("answer", "outcome", "error_type", "reason"),
     [
-        ("Nothing to say.", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
-        ("", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
+        ("Nothing to say.", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
+        ("", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
         ("<task-done>t-ffffff</task-done>", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "another task: t-ffffff"),
-        ("<task-done>TASK", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
+        ("<task-done>TASK", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
         (f"{FAILED} but then {DONE}", AttemptOutcome.DONE, None, ""),
         (
             AgentReply(text=DONE, ending=SessionEnding.TIMED_OUT, files=()),

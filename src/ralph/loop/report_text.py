@@ -285,10 +285,9 @@ def _failure_counts(report: RunReport) -> tuple[str, ...]:
 def _retried_item(task: TaskReport) -> ReportItem:
     """Return what kept a task that is done from being done earlier."""
     count = len(task.failures)
-    times = f"Failed {count} times, the last time because " if count > 1 else "Failed once: "
-    return ReportItem(
-        text=f"{task.id} {_title(task)}, then done", details=(f"{times}{_line(task.failures[-1])}",), task_id=task.id
-    )
+    times = f"Failed {count} times, then done. The last failure" if count > 1 else "Failed once, then done"
+    details = (f"{times}: {_line(task.failures[-1])}",)
+    return ReportItem(text=f"{task.id} {_title(task)}", details=details, task_id=task.id)
 
 
 def _cost(report: RunReport) -> ReportSection | None:
