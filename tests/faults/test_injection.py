@@ -15,6 +15,7 @@ from ralph.core.config import AgentConfig
 from ralph.core.paging import Page
 from ralph.core.records import TaskStatus
 from ralph.formats.sigils import parse_sigils
+from ralph.loop.outcome import NO_SIGIL
 from ralph.memory.recall.render import escape_inline, escape_untrusted
 from tests.faults.abused import Abused, in_format
 from tests.faults.injection import FIELDS, OF_A_PERSON, SHOWN, run
@@ -75,7 +76,7 @@ def test_an_agent_that_repeats_its_whole_prompt_finishes_nothing(abused: Abused)
     abused.apart("run", "--no-verify", "--max-iterations", "1", "--", "sh", "agent.sh")
 
     assert abused.project.tasks.get(task.id).task.status is not TaskStatus.DONE
-    assert [attempt.reason for attempt in abused.project.journal.attempts(Page(limit=5))] == ["no completion signal"]
+    assert [attempt.reason for attempt in abused.project.journal.attempts(Page(limit=5))] == [NO_SIGIL]
     assert len(abused.project.store.memories.all()) == 1
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ralph.agents import SessionOptions
 from ralph.core.records import AgentReply, AttemptOutcome, TaskStatus
 from ralph.loop.options import RunEnding, RunOptions
-from tests.loop.trial import DONE, FAILED, Trial
+from tests.loop.trial import DONE, FAILED, SAYS_DONE, Trial
 from tests.make import ScriptedAgent
 
 
@@ -46,6 +48,47 @@ def test_one_task_that_gets_no_sigil_is_its_own_problem(trial: Trial) -> None:
     summary = trial.run(ScriptedAgent("Hm."), RunOptions(iterations=9))
 
     assert summary.ending is RunEnding.WAITS
+    assert trial.status(task) is TaskStatus.BLOCKED
+
+
+def test_the_tag_that_is_missing_is_said_to_the_letter(trial: Trial) -> None:
+    task = trial.project.tasks.add("Alone")
+    trial.script("cat > /dev/null; echo All done.")
+
+    said = trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh").out
+
+    assert f"<task-done>{task.id}</task-done>" in said
+
+
+@pytest.mark.parametrize("program", [("sh", "nosuch.sh"), ("python3", "nosuch.py"), ("sh", "-c", "nosuch-agent")])
+def test_a_command_that_cannot_run_stops_the_run_at_once_and_costs_no_retry(
+    trial: Trial, program: tuple[str, ...]
+) -> None:
+    task = trial.project.tasks.add("Alone")
+
+    ran = trial.ralph("run", "--", *program)
+
+    assert ran.code == 1
+    assert [attempt.excused for attempt in trial.attempts()] == [True]
+    assert trial.status(task) is TaskStatus.PENDING
+    assert ran.out.count("nosuch") >= 2  # in the result of the attempt and in the reason to stop
+    trial.script(SAYS_DONE)
+    assert trial.ralph("run", "--", "sh", "agent.sh").code == 0
+    assert "Previous Attempts" not in trial.kept_prompt(task, 2)
+    assert "nosuch" not in trial.kept_prompt(task, 2)
+
+
+def test_crashes_without_a_word_or_a_change_are_the_agents_and_others_the_tasks(trial: Trial) -> None:
+    task = trial.project.tasks.add("Alone")
+    trial.script("echo 'no key is set' >&2; exit 3")
+
+    assert trial.ralph("run", "--", "sh", "agent.sh").code == 1
+    assert [attempt.excused for attempt in trial.attempts()] == [True] * 3
+    assert trial.status(task) is TaskStatus.PENDING
+
+    trial.script("echo 'I looked at it.'; exit 3")
+    trial.ralph("run", "--", "sh", "agent.sh")
+    assert [attempt.excused for attempt in trial.attempts()[3:]] == [False] * 4
     assert trial.status(task) is TaskStatus.BLOCKED
 
 

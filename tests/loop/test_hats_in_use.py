@@ -247,7 +247,7 @@ def test_findings_are_shown_on_the_screen(trial: Trial) -> None:
 
     ran = trial.ralph("run", "--", "sh", "agent.sh")
 
-    assert "retried: handed back to the creator: The handler in src/upload.py silently loses" in ran.out
+    assert "failed: handed back to the creator: The handler in src/upload.py silently loses" in ran.out
 
 
 def test_a_critic_that_is_never_content_ends_at_a_person(trial: Trial) -> None:

@@ -336,7 +336,47 @@ def test_a_stop_is_no_decision_that_was_needed(project: Project) -> None:
     )
     project.store.runs.end(run, RunEnding.STOPPED)
 
-    assert project.runs.report(run).causes == {"stopped": 1}
+    report = project.runs.report(run)
+    assert report.causes == {"stopped": 1}
+    assert "failed" not in words(report)
+    assert "A person stopped 1 attempt." in words(report)
+
+
+def test_a_held_change_is_no_failure_and_is_told_once_without_its_diff(trial: Trial) -> None:
+    (trial.root / "Makefile").write_text("test:\n\tgrep -q x x.txt\n")
+    task = trial.project.tasks.add("Write x")
+    trial.project.tasks.add("Needs it", needs=[task.id])
+    trial.script(f"cat > /dev/null; printf 'test:\\n\\ttrue\\n' > Makefile; {SAYS_DONE}")
+    trial.commit_all()
+
+    trial.ralph("run", "--gate", "make test", "--", "sh", "agent.sh")
+
+    report = trial.project.runs.report()
+    assert [(one.id, one.is_held, one.why) for one in report.waiting] == [(task.id, True, "")]
+    assert report.causes == {}
+    assert report.next_command == ""  # nothing can start before a person decides
+    text = words(report)
+    assert text.count("changes a protected file: Makefile") == 1
+    assert "+++" not in text
+    assert "What failed" not in text
+    assert f"ralph task reset {task.id}" in text
+    assert text.endswith("Once you have dealt with what needs attention: ralph run")
+    assert f"ralph task reset {task.id}" in trial.ralph("task", "show", task.id).out
+
+
+def test_what_kept_a_done_task_from_being_done_is_named(trial: Trial) -> None:
+    task = trial.project.tasks.add("Write x")
+    trial.script(f"cat > /dev/null; printf $RALPH_ATTEMPT > x.txt; {SAYS_DONE}")
+    trial.commit_all()
+    gate = "grep -q 2 x.txt || { echo 'AssertionError: 127 != 128'; exit 1; }"
+
+    trial.ralph("run", "--gate", gate, "--", "sh", "agent.sh")
+
+    report = trial.project.runs.report()
+    assert [(one.id, len(one.failures)) for one in report.done] == [(task.id, 1)]
+    failed = words(report).partition("What failed")[2]
+    assert f"{task.id} Write x" in failed
+    assert "AssertionError: 127 != 128" in failed
 
 
 def test_after_an_agent_that_always_fails_its_errors_come_first(project: Project) -> None:

@@ -17,7 +17,7 @@ ORDER = ("explorer", "planner", "creator", "critic", "editor")
 FINISHES = ("Complete the task below", "When the task is finished, end with this sigil")
 CHANGES = (
     "before you change it",
-    "keep CLAUDE.md up to date",
+    "If this project has a CLAUDE.md",
     "Resolve\nthe conflicts",
     "undo what is not",
     "reverting",

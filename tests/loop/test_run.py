@@ -17,6 +17,7 @@ from ralph.core.config import AgentConfig, Config, ExecutionConfig
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, Task, TaskStatus, replace
 from ralph.loop.options import RunEnding, RunOptions, RunSummary
+from ralph.loop.outcome import NO_SIGIL
 from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.loop.tasks import TaskService
@@ -159,10 +160,10 @@ def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("answer", "outcome", "error_type", "reason"),
     [
-        ("Nothing to say.", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
-        ("", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
+        ("Nothing to say.", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
+        ("", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
         ("<task-done>t-ffffff</task-done>", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "another task: t-ffffff"),
-        ("<task-done>TASK", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no completion signal"),
+        ("<task-done>TASK", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, NO_SIGIL),
         (f"{FAILED} but then {DONE}", AttemptOutcome.DONE, None, ""),
         (
             AgentReply(text=DONE, ending=SessionEnding.TIMED_OUT, files=()),
@@ -545,7 +546,8 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
 def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(watched: Watched) -> None:
     for n in range(10):
         watched.project.tasks.add(str(n))
-    crash = AgentReply(text="", ending=SessionEnding.CRASHED, detail="sh exited with 1: Invalid API key", files=())
+    why = "sh exited with 1: Invalid API key"
+    crash = AgentReply(text="Hello.", ending=SessionEnding.CRASHED, detail=why, files=())
 
     summary = watched.run(ScriptedAgent(crash), RunOptions())
 

@@ -277,8 +277,12 @@ def _retired(details: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _attempt_ended(details: dict[str, Any]) -> list[tuple[str, str]]:
+    from ralph.loop.outcome import NO_SIGIL
+
     outcome = str(details["outcome"])
     reason = f": {details['reason']}" if details["reason"] else ""
+    if details["reason"] == NO_SIGIL:  # whoever writes an agent needs it to the letter
+        reason = f": the agent ended without <task-done>{details['task_id']}</task-done>"
     cost = f", {format_usd(details['cost_usd'])}" if details["cost_usd"] else ""
     # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""

@@ -157,11 +157,13 @@ def _allowed(args: argparse.Namespace) -> list[str] | None:
 def approve(project: Project, args: argparse.Namespace) -> None:
     """Accept what a task waits with."""
     from ralph.cli.interactive import confirm
+    from ralph.loop.options import how_to_reject
 
     held = project.tasks.get(args.id).held
     if held:
         _print_held(held)
         if not args.yes and not confirm("Accept exactly this?", f"Use: ralph task approve {args.id} --yes"):
+            print(how_to_reject(args.id))
             return
     task = project.tasks.approve(args.id, held.digest if held else "")
     print(f"Approved: {task.id}. The next ralph run verifies the work again and finishes the task.")
@@ -262,9 +264,11 @@ def show(project: Project, args: argparse.Namespace) -> None:
         print("\n".join(f"  Note: {printable(note)}" for note in notes))
     print_questions(view)
     if view.held:
+        from ralph.loop.options import how_to_reject
+
         print()
         _print_held(view.held)
-        print(f"\nTo accept it: ralph task approve {task.id}")
+        print(f"\nTo accept it: ralph task approve {task.id}\n{how_to_reject(task.id)}")
 
 
 def _recorded(attempt: Attempt) -> list[str]:

@@ -1,4 +1,4 @@
-"""Brakes of a run: an agent that fails the same way whatever the task, and tasks whose turn is over for now."""
+"""Brakes of a run: an agent that cannot run, or fails the same way whatever the task, and tasks out of turn for now."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 MAX_IDENTICAL_FAILURES = 5
 """Identical consecutive failures, across more than one task, that are blamed on the agent."""
+MAX_FRUITLESS_CRASHES = 3
+"""Identical consecutive crashes of sessions that did nothing that are blamed on the agent, be it on one task."""
+QUICK_SECONDS = 10.0
+"""Time within which such a session crashes, in seconds."""
+_NOT_RUN = (126, 127)
+"""Exit codes of a shell for a program that it could not run or find."""
+_CANNOT_OPEN = re.compile(r"(?i)can(?:no|')t open|cannot find module|no such file or directory")
+"""What interpreters say about a script that is not there."""
 MAX_COMPARED_CHARACTERS = 2_000
 """Length of an answer up to which it is compared, in characters."""
 
@@ -37,8 +45,21 @@ class AgentBrake:
                 self._sign, self._alike = sign, []
             if sign:
                 self._alike.append(attempt)
-            is_agent = len(self._alike) >= MAX_IDENTICAL_FAILURES and len({one.task_id for one in self._alike}) > 1
-            return tuple(self._alike) if is_agent else ()
+            count, tasks = len(self._alike), {one.task_id for one in self._alike}
+            is_agent = count >= MAX_IDENTICAL_FAILURES and len(tasks) > 1
+            is_command = is_fruitless_crash(reply) and (count >= MAX_FRUITLESS_CRASHES or _is_not_run(reply))
+            return tuple(self._alike) if sign and (is_agent or is_command) else ()
+
+
+def is_fruitless_crash(reply: AgentReply | None) -> bool:
+    """Return whether a session crashed at once, without a word and without a change: no task is to blame for that."""
+    is_crash = reply is not None and reply.ending is SessionEnding.CRASHED and reply.seconds < QUICK_SECONDS
+    return is_crash and reply is not None and not reply.text.strip() and not reply.files
+
+
+def _is_not_run(reply: AgentReply | None) -> bool:
+    """Return whether a command says that what it should run is not there: trying again does not help."""
+    return reply is not None and (reply.exit_code in _NOT_RUN or _CANNOT_OPEN.search(reply.detail) is not None)
 
 
 def _failure_sign(attempt: Attempt, task: Task, reply: AgentReply | None) -> str:

@@ -90,7 +90,7 @@ MEMORY:pattern:How something specific is done here
 """
 
 _GUIDE = """
-Also keep CLAUDE.md up to date with what every session in this project should know.
+If this project has a CLAUDE.md, keep it up to date with what every session should know.
 """
 
 

@@ -131,7 +131,9 @@ def _caps(run_options: RunOptions, prefix: str = "") -> UsageLimits:
 
 
 def _shares(used: ResourceUsage, caps: UsageLimits) -> list[str]:
-    """Return the usage of each limit as text."""
+    """Return the usage of each limit as text; cost and tokens are left out if an agent worked and told none."""
+    if used.iterations:
+        caps = replace(caps, cost_usd=used.cost_usd and caps.cost_usd, tokens=used.tokens and caps.tokens)
     return [text for cap, text in _share_texts(used, caps) if cap]
 
 

@@ -45,6 +45,7 @@ class RunEnding(StrEnum):
     NO_CREDIT = "the account of the agent has no credit; add some, then continue with: ralph run --resume"
     UNKNOWN_MODEL = "the agent does not offer the model; choose another one and run again"
     AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
+    COMMAND_FAILS = "the agent's command fails at once; fix it and run again"
 
     @property
     def is_limit(self) -> bool:
@@ -66,6 +67,7 @@ class RunEnding(StrEnum):
             RunEnding.DAMAGED: 1,
             RunEnding.NO_DISK: 1,
             RunEnding.AGENT_FAILS: 1,
+            RunEnding.COMMAND_FAILS: 1,
             RunEnding.NO_MODEL: 1,
             RunEnding.NO_LOGIN: 1,
             RunEnding.NO_CREDIT: 1,
@@ -103,6 +105,11 @@ def start_command(agent: AgentConfig) -> str:
 def resume_command(ending: str, run_id: str = "") -> str:
     """Return the command that continues a run, with an option that raises the limit it has reached, if any."""
     return f"ralph run --resume{f' {run_id}' if run_id else ''}{_RAISED_LIMITS.get(ending, '')}"
+
+
+def how_to_reject(task_id: str) -> str:
+    """Return how a person rejects a change that waits for approval."""
+    return f"To reject it, put the files back (git checkout FILE), then: ralph task reset {task_id}"
 
 
 @record

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 MAX_FAILURE_COUNTS = 4
 """Number of failure counts read from the end of an output, where the summary is."""
-NO_SIGIL = "no completion signal"
+NO_SIGIL = "the agent ended without the task-done tag of its task"
 
 # Outcome, error type and report category of sessions that did not finish.
 _ENDINGS = {

@@ -6,6 +6,7 @@ from ralph.core.records import (
     ASKS,
     EPISODE_PREFIX,
     NEEDS_PERSON,
+    UNREVIEWED,
     AttemptOutcome,
     FailureCause,
     MemoryState,
@@ -33,6 +34,8 @@ MAX_LEARNED = 1_000
 """Maximum number of learned memories that are counted."""
 MAX_OTHERS = 20
 """Maximum number of tasks listed that the run did not work on."""
+HELD = "protected_files"
+"""Category of failure reports on finished work that changes what the gates depend on."""
 STOPPED = "stopped"
 """Cause of attempts that a person ended."""
 RUNNING, KILLED, ENDED = "running", "killed", "ended"
@@ -66,6 +69,10 @@ class TaskReport:
     """What it waits for a person with; empty if it does not wait."""
     command: str
     """Command that answers or continues it; empty if it does not wait."""
+    is_held: bool = False
+    """Whether finished work waits for a person's approval."""
+    failures: tuple[str, ...] = ()
+    """Why its attempts failed, oldest first."""
     asked: str = ""
     """What its latest attempt asked a person, who has answered it or reset the task since; empty if it did not."""
 
@@ -134,7 +141,10 @@ class RunReport:
     failed: int
     """Number of attempts that failed."""
     causes: dict[str, int]
-    """Number of unsuccessful attempts by cause, or `stopped` if a person ended them, most frequent first."""
+    """Number of unsuccessful attempts by cause, or `stopped` if a person ended them, most frequent first.
+
+    Attempts whose work is held for a person are none of them.
+    """
     cost_usd: float
     tokens: int
     done: tuple[TaskReport, ...]
@@ -190,6 +200,7 @@ def read_report(store: Store, root: Path | str, run_id: str) -> RunReport:
         others=others,
         waiting=sum(store.tasks.progress.count_with_status(status) for status in _WAITING),
         open_tasks=store.tasks.progress.count_with_status(TaskStatus.PENDING),
+        is_any_ready=bool(store.tasks.progress.ready(1)),
     )
 
 
@@ -219,17 +230,20 @@ def build_report(
     others: Sequence[Task],
     waiting: int,
     open_tasks: int,
+    is_any_ready: bool,
 ) -> RunReport:
     """Return the report of a run.
 
     `failures` are newest first, `questions` those that tasks wait with, `made_during` the hashes of all
     commits on the branch; `others` are waiting tasks without an attempt in the run; `waiting` and `open_tasks`
-    count all tasks.
+    count all tasks, and `is_any_ready` says whether one of them can start.
     """
     state = ENDED if run.ended_at else RUNNING if is_active else KILLED
     reasons: dict[str, str] = {}
+    held: set[int] = set()
     for failure in failures:
         reasons.setdefault(failure.task_id, failure.why)
+        held |= {failure.iteration} if failure.category == HELD else set()
     by_task: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_task.setdefault(attempt.task_id or "", []).append(attempt)
@@ -251,7 +265,7 @@ def build_report(
         seconds=_duration(run, attempts, state),
         attempts=len(attempts),
         failed=sum(_has_failed(one) for one in attempts),
-        causes=_causes(attempts),
+        causes=_causes([one for one in attempts if one.iteration not in held and not _is_unreviewed(one)]),
         cost_usd=sum(one.cost_usd for one in attempts),
         tokens=sum(map(_tokens, attempts)),
         done=done,
@@ -275,7 +289,7 @@ def build_report(
         learned=_learned(learned),
         memory=_memory_usage(attempts, lift),
         waits=dict(sorted(read_waits(run.waited).items(), key=lambda one: -one[1])),
-        next_command=_next_command(run, state, open_tasks, is_latest=is_latest),
+        next_command=_next_command(run, state, is_any_ready=is_any_ready, is_latest=is_latest),
     )
 
 
@@ -286,6 +300,7 @@ def _task_report(
     last = attempts[-1]
     question = _question(task, why or last.reason, asked) if task else ""
     is_settled = not question and last.reason.startswith(ASKS)
+    is_held = bool(question) and task is not None and task.reason.startswith(NEEDS_PERSON)
     return TaskReport(
         id=id,
         title=task.title if task else "a task that was deleted",
@@ -298,9 +313,11 @@ def _task_report(
         files=len({path for one in attempts for path in one.files}),
         commits=tuple(commits),
         has_checkpoint=not is_done and any(one.checkpoint for one in attempts),
-        why="" if is_done or asked or is_settled else _why(last, why),
+        why="" if is_done or asked or is_settled or is_held else _why(last, why),
         question=question,
         command=_command(task, is_asking=bool(asked)) if task and question else "",
+        is_held=is_held,
+        failures=tuple(one.reason for one in attempts if _has_failed(one) and one.reason),
         asked=last.reason.removeprefix(ASKS).lstrip(": ") if is_settled else "",
     )
 
@@ -336,6 +353,10 @@ def _is_done(attempt: Attempt) -> bool:
 
 def _has_failed(attempt: Attempt) -> bool:
     return attempt.outcome not in (None, AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED) and not attempt.excused
+
+
+def _is_unreviewed(attempt: Attempt) -> bool:
+    return attempt.reason.startswith(UNREVIEWED)
 
 
 def _tokens(attempt: Attempt) -> int:
@@ -401,10 +422,10 @@ def _memory_usage(attempts: Sequence[Attempt], lift: Lift) -> MemoryUsage:
     )
 
 
-def _next_command(run: Run, state: str, open_tasks: int, *, is_latest: bool) -> str:
+def _next_command(run: Run, state: str, *, is_any_ready: bool, is_latest: bool) -> str:
     if state == RUNNING:
         return "ralph watch"
     ending = next((one for one in RunEnding if one == run.ending), None)
     if state == KILLED or (ending and ending.is_resumable):
         return resume_command(run.ending, "" if is_latest else run.id)
-    return "ralph run" if open_tasks else ""
+    return "ralph run" if is_any_ready else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from calendar import timegm
 
-from ralph.core.records import FailureCause, record
+from ralph.core.records import NEEDS_PERSON, FailureCause, record
 from ralph.core.text import clean, format_duration, format_usd, one_line, pluralize
-from ralph.loop.options import RunEnding
+from ralph.loop.options import RunEnding, how_to_reject
 from ralph.loop.report import ENDED, KILLED, RUNNING, STOPPED
 from ralph.loop.steering import PAUSE
 from ralph.loop.waits import PAUSED
@@ -40,7 +40,6 @@ _CAUSES = {
     FailureCause.SERVICE.value: "the model's service, which counts against no task",
     FailureCause.PERSON.value: "a person's decision that was needed",
     FailureCause.RALPH.value: "Ralph or this machine",
-    STOPPED: "a stop by a person",
     "unknown": "no known cause",
 }
 
@@ -132,14 +131,17 @@ def summary_lines(report: RunReport) -> tuple[str, ...]:
         return "No task was worked on.", ending
     at_work = _open_tasks(report)
     counts = [
-        (len(report.done), f"{pluralize(len(report.done), 'task')} done"),
         (len(report.waiting), f"{len(report.waiting)} {_verb(len(report.waiting), 'need')} your attention"),
         (len(at_work), f"{len(at_work)} at work"),
         (len(report.unfinished) - len(at_work), f"{len(report.unfinished) - len(at_work)} not done yet"),
         (len(report.done_since), f"{len(report.done_since)} done since"),
     ]
-    done = ", ".join(text for count, text in counts if count) or "Nothing done"
-    return f"{done}, in {pluralize(report.attempts, 'attempt')}{cost}.", ending
+    others = [text for count, text in counts if count]
+    done = f"{pluralize(len(report.done), 'task')} done"
+    effort = f"in {pluralize(report.attempts, 'attempt')}{cost}"
+    if not report.done:
+        return f"No task done {effort}{'; ' if others else ''}{', '.join(others)}.", ending
+    return f"{', '.join([done, *others])}, {effort}.", ending
 
 
 def short_lines(report: RunReport) -> list[str]:
@@ -149,7 +151,7 @@ def short_lines(report: RunReport) -> list[str]:
     lines += _not_committed(report)
     waiting: tuple[TaskReport | WaitingTask, ...] = (*report.waiting, *report.others)
     for task in waiting[:MAX_SHORT_ITEMS]:
-        lines += [f"Needs attention: {task.id} {_title(task)}: {_line(task.question, 160)}", f"  {task.command}"]
+        lines += [f"Needs attention: {task.id} {_title(task)}: {_question(task, 160)}", f"  {task.command}"]
     if (more := len(report.waiting) + report.other_waiting - MAX_SHORT_ITEMS) > 0:
         lines.append(f"Needs attention: {more} more. See: ralph task list --status blocked")
     if not report.attempts:
@@ -176,8 +178,9 @@ def _waiting(report: RunReport) -> ReportSection | None:
                 text=f"{one.id} {_title(one)}",
                 task_id=one.id,
                 details=(
-                    *_unique(_line(one.question), one.why and f"Last failure: {_line(one.why)}"),
+                    *_unique(_question(one), one.why and f"Last failure: {_line(one.why)}"),
                     *_checkpoint(one),
+                    *((how_to_reject(one.id), "To accept it:") if one.is_held else ()),
                 ),
                 command=one.command,
             )
@@ -242,25 +245,49 @@ def _at_work(report: RunReport) -> ReportSection | None:
 def _unfinished(report: RunReport) -> ReportSection | None:
     at_work = _open_tasks(report)
     unfinished = [one for one in report.unfinished if one not in at_work and not one.asked]
-    causes = [f"{count} because of {_CAUSES.get(cause, cause)}" for cause, count in report.causes.items()]
-    if not unfinished and not causes:
+    retried = [one for one in report.done if one.failures]
+    paragraphs = _failure_counts(report)
+    if not unfinished and not retried and not paragraphs:
         return None
-    total = f"{sum(report.causes.values())} of {pluralize(report.attempts, 'attempt')} got nothing done"
-    only = next(iter(report.causes), "")
-    what = f"{total}: {', '.join(causes)}." if len(causes) > 1 else f"{total}, because of {_CAUSES.get(only, only)}."
-    return ReportSection(
-        title="What failed",
-        items=tuple(
+    items = (
+        *(
             ReportItem(
                 text=f"{one.id} {_title(one)} ({_effort(one)})",
                 details=(_line(one.why) or "Cut off when the run stopped.", *_checkpoint(one)),
                 task_id=one.id,
             )
-            for one in unfinished[:MAX_ITEMS]
+            for one in unfinished
         ),
-        more=_more(len(unfinished), f"ralph journal list --run {report.run.id}"),
-        paragraphs=(what,) if causes else (),
+        *map(_retried_item, retried),
     )
+    is_failure = bool(retried) or any(cause != STOPPED for cause in report.causes)
+    return ReportSection(
+        title="What failed" if is_failure or not paragraphs else "Not finished",
+        items=items[:MAX_ITEMS],
+        more=_more(len(items), f"ralph journal list --run {report.run.id}"),
+        paragraphs=paragraphs,
+    )
+
+
+def _failure_counts(report: RunReport) -> tuple[str, ...]:
+    """Return how many attempts failed and why, and how many a person stopped, which is no failure."""
+    failed = {_CAUSES.get(cause, cause): count for cause, count in report.causes.items() if cause != STOPPED}
+    stopped = report.causes.get(STOPPED, 0)
+    total = f"{sum(failed.values())} of {pluralize(report.attempts, 'attempt')} failed"
+    causes = ", ".join(f"{count} because of {cause}" for cause, count in failed.items())
+    why = f": {causes}" if len(failed) > 1 else f" because of {next(iter(failed), '')}"
+    return (
+        *([f"{total}{why}."] if failed else []),
+        *([f"A person stopped {pluralize(stopped, 'attempt')}."] if stopped else []),
+    )
+
+
+def _retried_item(task: TaskReport) -> ReportItem:
+    """Return what kept a task that is done from being done earlier."""
+    count = len(task.failures)
+    times = f"Failed {count} times, then done. The last failure" if count > 1 else "Failed once, then done"
+    details = (f"{times}: {_line(task.failures[-1])}",)
+    return ReportItem(text=f"{task.id} {_title(task)}", details=details, task_id=task.id)
 
 
 def _cost(report: RunReport) -> ReportSection | None:
@@ -336,12 +363,14 @@ def _next(report: RunReport) -> ReportSection:
     waiting = len(report.waiting) + report.other_waiting
     command = report.next_command
     paragraphs: tuple[str, ...] = ()
-    if report.run.ending == RunEnding.AGENT_FAILS:
+    if report.run.ending in (RunEnding.AGENT_FAILS, RunEnding.COMMAND_FAILS):
         paragraphs = (f"Find out why the agent fails first: ralph journal list --run {report.run.id}",)
     if report.not_committed and report.state != RUNNING:
         paragraphs += (COMMIT_YOURSELF,)
     if report.state == ENDED and not command:
         done = "All tasks are done." if report.not_committed else "Nothing is left to do."
+        if report.open_tasks:
+            done = f"{pluralize(report.open_tasks, 'task')} left to do, none of which can start yet."
         text = "Once you have dealt with what needs attention:" if waiting else done
         command = "ralph run" if waiting else ""
     else:
@@ -393,7 +422,13 @@ def _not_committed(report: RunReport) -> list[str]:
 
 
 def _checkpoint(task: TaskReport) -> tuple[str, ...]:
-    return (f"Unfinished work is saved: ralph task diff {task.id}",) if task.has_checkpoint else ()
+    what = "The work" if task.is_held else "Unfinished work"
+    return (f"{what} is saved: ralph task diff {task.id}",) if task.has_checkpoint else ()
+
+
+def _question(task: TaskReport | WaitingTask, width: int = REASON_WIDTH) -> str:
+    """Return what a task waits with, where it is clear that it needs a person."""
+    return _line(task.question.removeprefix(f"{NEEDS_PERSON}: "), width)
 
 
 def _learned_counts(report: RunReport) -> str:

@@ -63,6 +63,7 @@ _STOP_ALL = (
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
     RunEnding.AGENT_FAILS,
+    RunEnding.COMMAND_FAILS,
     *SERVICE_ENDINGS,
     RunEnding.INTERRUPTED,
     RunEnding.STOPPED,

@@ -11,6 +11,7 @@ from ralph.core.errors import ClaimLostError, RalphError, StatementError, StoreE
 from ralph.core.records import AttemptOutcome, TaskStatus, now, replace
 from ralph.loop import progress
 from ralph.loop.attempt import AttemptRunner
+from ralph.loop.brakes import is_fruitless_crash
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import progress_event
 from ralph.loop.workers import Heartbeat, release_dead_claims, worker_name
@@ -259,7 +260,8 @@ class Worker:
         elif ending := context.availability.record_reply(attempt.agent, runner.reply):
             context.stop_reason = ending
         elif alike := context.brake.record(attempt, task, runner.reply):
-            context.stop_reason = RunEnding.AGENT_FAILS
+            is_command = is_fruitless_crash(runner.reply)
+            context.stop_reason = RunEnding.COMMAND_FAILS if is_command else RunEnding.AGENT_FAILS
             self._give_back_retries(alike)
         if context.stop_reason:
             return context.stop_reason
@@ -272,7 +274,12 @@ class Worker:
     def _give_back_retries(self, attempts: Sequence[Attempt]) -> None:
         """Let failures of the agent count against no task."""
         reopened = self._context.with_retries(lambda: self._store.attempts.settled.excuse(attempts), is_settling=True)
-        message = f"The last {len(attempts)} attempts failed in the same way, so they count against no task."
+        message = f"The agent fails: {attempts[-1].reason.rstrip('.') or 'no reason given'}."
+        message += (
+            f" The last {len(attempts)} attempts failed in this way, so they count against no task."
+            if len(attempts) > 1
+            else " This attempt counts against no task."
+        )
         if reopened:
             message += f" Pending again: {', '.join(reopened)}."
         self._emit(progress_event("note", message=message))

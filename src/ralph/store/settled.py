@@ -47,7 +47,7 @@ class SettledAttempts:
             for task in self._tasks.get_many(one.task_id for one in attempts if one.task_id).values():
                 if task.status is TaskStatus.BLOCKED and OUT_OF_RETRIES in task.reason:
                     self._tasks.set_status(task.id, TaskStatus.PENDING, (TaskStatus.BLOCKED,))
-                    self._tasks.log(task.id, "Pending again: the agent failed in the same way on every task.", "ralph")
+                    self._tasks.log(task.id, "Pending again: the agent failed, not the task.", "ralph")
                     reopened.append(task.id)
         return reopened
 

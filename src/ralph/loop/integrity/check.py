@@ -180,7 +180,7 @@ class IntegrityCheck:
         tests = [one for one in report.tests if self._is_own(one, [now])]
         if not own and not tests:
             return None
-        reasons = [f"unfinished work changes what decides whether it is done: {describe(own)}"] if own else []
+        reasons = [f"unfinished work changes {_protected(own)}: {describe(own)}"] if own else []
         return self._hold(reasons, [*own, *tests], now)
 
     def _changed_packages(self, now: TreeSnapshot) -> list[ProtectedChange]:
@@ -212,7 +212,7 @@ class IntegrityCheck:
         others = [one for one in waiting if not self._held.is_own(one[0])]
         reasons = []
         if own:
-            reasons.append(f"the work changes what decides whether it is done: {describe(own)}")
+            reasons.append(f"the work changes {_protected(own)}: {describe(own)}")
         if altered:
             reasons.append(f"this is not what a person approved: {describe(altered)}")
         if earlier:
@@ -367,6 +367,10 @@ def _union(reports: Sequence[ChangeReport]) -> ChangeReport:
         allowed=joined("allowed"),
         approved=joined("approved"),
     )
+
+
+def _protected(changes: Sequence[ProtectedChange]) -> str:
+    return "a protected file" if len({one.path for one in changes}) == 1 else "protected files"
 
 
 def _name(found: Sequence[tuple[HeldChange, list[ContentMark]]]) -> str:

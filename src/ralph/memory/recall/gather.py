@@ -26,6 +26,8 @@ MAX_REPORTS = 10
 """Maximum number of failure reports of the task itself."""
 MAX_ATTEMPTS = 100
 """Maximum number of earlier attempts at the task."""
+AGENT_FAILURES = ("crash", "no_sigil")
+"""Categories of failures that are the agent's, if they were excused."""
 DAY_SECONDS = 86_400
 MATCH_NOTHING = ("none",)
 """Filter that matches no memory."""
@@ -179,6 +181,16 @@ def _earlier_attempts(store: Store, task_id: str, find_dead: Callable[[set[str]]
     return [one for one in found if one.outcome is not None]
 
 
+def _without_agent_failures(
+    attempts: list[Attempt], reports: list[FailureReport]
+) -> tuple[list[Attempt], list[FailureReport]]:
+    """Return attempts and failure reports without those that were blamed on the agent: they say nothing of the task."""
+    categories = {one.attempt_number: one.category for one in reports}
+    blamed = {one.number for one in attempts if one.excused and categories.get(one.number or 0) in AGENT_FAILURES}
+    told = [one for one in attempts if one.number not in blamed or one.files]
+    return told, [one for one in reports if one.attempt_number not in blamed]
+
+
 def _is_reported(recalled: RecalledEpisode, reports: Sequence[FailureReport]) -> bool:
     """Return whether a failure report of the task says what a passage does, word for word."""
     said = " ".join(recalled.episode.text.split())
@@ -197,6 +209,7 @@ def _add_memory(
     is_retry = known.attempt_number > 1
     reports = store.failures.latest(MAX_REPORTS, task=task.id) if is_retry else []
     earlier = _earlier_attempts(store, task.id, find_dead) if is_retry else []
+    earlier, reports = _without_agent_failures(earlier, reports)
     context = replace(recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat), guided=guided)
     recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
     past = recall_past_work(store, context, config) if config.injects_episodes else []
