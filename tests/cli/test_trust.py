@@ -53,7 +53,7 @@ def test_a_run_goes_on_after_yes_and_asks_again_with_the_difference(clone: Path)
     assert QUESTION not in quiet
     assert "- touch gate" in seen
     assert "+ true" in seen
-    assert "has changed since you trusted it" in seen
+    assert "has changed since it was trusted" in seen
 
 
 @pytest.mark.parametrize(("answer", "is_trusted"), [("y\n", True), ("n\n", False)])
