@@ -371,8 +371,7 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
-    title, body = changes.get("title"), changes.get("body")
-    if title and body and str(body[1]).startswith(str(title[1]).removesuffix("...")):
+    if _follows(changes.get("title"), changes.get("body")):
         del changes["title"]
     arrow = symbol("→", "to")
     return [
@@ -380,6 +379,12 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
         for name, (was, became) in changes.items()
         if name not in HIDDEN_FIELDS
     ]
+
+
+def _follows(title: tuple[object, object] | None, body: tuple[object, object] | None) -> bool:
+    """Return whether a change of a title only repeats that of the text it is the beginning of."""
+    pairs = zip(title, body, strict=True) if title and body else ()
+    return bool(title and body) and all(str(text).startswith(str(one).removesuffix("...")) for one, text in pairs)
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:

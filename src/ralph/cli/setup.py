@@ -155,12 +155,11 @@ def _print_next_steps(plan: SetupPlan, options: SetupOptions, args: argparse.Nam
         return
     recipe = RECIPES[plan.agent]
     where = "in any of your projects" if args.user else "in this directory"
-    start = (
-        f"Install {recipe.program}, which is not in the PATH, and start it"
-        if is_missing(plan.agent)
-        else f"Start {recipe.program}"
+    print(
+        f"Start {recipe.program} {where}: {_effect(recipe, args)} {_instructions(plan.agent, options, args)}".rstrip()
     )
-    print(f"{start} {where}: {_effect(recipe, args)} {_instructions(plan.agent, options, args)}".rstrip())
+    if is_missing(plan.agent):
+        print(f"Install {recipe.program} first: it is not in the PATH.")
     print(f"To check it: ralph doctor. To undo it: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 
