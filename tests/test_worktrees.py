@@ -367,7 +367,7 @@ def nobody_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def set_gate(directory: Path) -> None:
     text = (directory / ".ralph.toml").read_text()
-    (directory / ".ralph.toml").write_text(text.replace("[execution]", '[execution]\ngates = ["touch gate"]'))
+    (directory / ".ralph.toml").write_text(text.replace("# [execution]", '[execution]\ngates = ["touch gate"]'))
 
 
 @pytest.mark.usefixtures("nobody_trusts")

@@ -649,7 +649,7 @@ def test_completion_offers_what_could_come_next(here: Path, ralph: Ralph) -> Non
         f"ralph -C {here} task show t-": [f"{id} "],
         "ralph task add x --pr": ["--priority "],
         "ralph status --format ": ["table", "json"],
-        "ralph run --agent c": ["command", "claude", "codex", "claude-acp", "codex-acp"],
+        "ralph run --agent c": ["command", "claude", "codex", "claude-acp", "codex-acp", "copilot", "cline"],
         "ralph task list --status=p": ["--status=pending "],
         f"ralph -C {here} journal list --run ": [],
         "ralph -C /nowhere task show ": [],

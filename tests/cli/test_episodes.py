@@ -169,7 +169,7 @@ def test_a_quoted_passage_is_explained_by_its_rank(here: Path, ralph: Ralph) -> 
     task = a_task(here, "The eighth attempt of the retrier trips the rate limit window of the upstream")
 
     told = ralph("memory", "why", answered, "--task", task, "--format", "json").json
-    out = ralph("memory", "why", answered, "--task", task).out
+    out = ralph("memory", "why", answered, "--task", task, "--explain").out
     prompt = ralph("prompt", task, "--format", "json").json
 
     assert (told["rank"], told["is_shown"], told["reason"]) == (1, True, "")

@@ -266,7 +266,7 @@ def test_a_person_reviews_one_by_one(here: Path, ralph: Ralph) -> None:
     assert code == 0, seen
     assert "1/5  " in seen
     assert "  n  reject it, optionally with a reason\n" in seen
-    assert "From: automatic, task t-1" in seen
+    assert "From: learned from a run, task t-1" in seen
     assert "2 kept, 1 rejected, 2 left." in seen
     active = {one["id"]: one["content"] for one in ralph("list", "--format", "json", noun="memory").json}
     assert active == {kept: "Keep me", changed: "Changed by Hand"}

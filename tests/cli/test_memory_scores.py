@@ -170,10 +170,10 @@ def test_rounded_shares_add_up_to_the_rounded_score(parts: list[float]) -> None:
 def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[str]) -> None:
     task = a_task(here, "Mend the parser: tabs")
 
-    ran = ralph("why", ids[0], "--task", task)
+    ran = ralph("why", ids[0], "--task", task, "--explain")
     told = ralph("why", ids[0], "--task", task, "--format", "json").json
 
-    heading, estimate, score, *rows, last = ran.out.splitlines()
+    heading, answer, estimate, score, *rows = ran.out.splitlines()
     assert heading.startswith(f"{ids[0]}  fix  active  ")
     assert estimate == f"  {told['relevance']:.0%} likely to be relevant to {task}: {told['evidence']}."
     assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}"
@@ -185,7 +185,8 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
         "█" * 10,
         SCORE_DESCRIPTIONS["words"],
     ]
-    assert last == f"  Included in the next prompt of {task}."
+    assert answer == f"  In the next prompt of {task}."
+    assert ralph("why", ids[0], "--task", task).out.splitlines() == [heading, answer, estimate]
     assert (told["id"], told["memory"]["id"], told["task_id"]) == (ids[0], ids[0], task)
     assert (told["rank"], told["shown"], told["is_shown"], told["reason"]) == (1, True, True, "")
     assert sum(told["because"].values()) == pytest.approx(told["score"], abs=1e-9)
@@ -215,7 +216,7 @@ def test_a_place_is_the_one_in_the_whole_ranking(here: Path, ralph: Ralph) -> No
 
     assert [one["rank"] for one in told] == [1, 2, 3, 4]
     assert [one["shown"] for one in told] == [True, False, False, True]
-    assert "rank 4 of 4" in ralph("why", other, "--task", task).out
+    assert "rank 4 of 4" in ralph("why", other, "--task", task, "--explain").out
 
 
 def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[str]) -> None:
@@ -232,10 +233,7 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(r"has nothing in common .*|is hardly relevant: in common .* likely, .* needed\)", why(ids[2]))
     assert why(ids[0]) == "has no distinctive word in common with the task"
-    assert (
-        f"  Not included in the next prompt of {task}: is pruned: it is no more.\n"
-        in ralph("why", gone, "--task", task).out
-    )
+    assert f"  Not in the next prompt of {task}: is pruned: it is no more.\n" in ralph("why", gone, "--task", task).out
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_its_score_says_so(ralph: Ralph, here: Path, id: str, capsys: pytest.Cap
     assert "stale -0.15" in explained
     assert "files it names have changed or are gone" in explained
     assert ralph("search", "parser", "--format", "json").json[0]["because"]["stale"] == pytest.approx(-0.15)
-    assert "  stale       -0.15  " in ralph("why", id, "--task", task).out
+    assert "  stale       -0.15  " in ralph("why", id, "--task", task, "--explain").out
 
 
 def test_confirm_says_that_it_still_holds(ralph: Ralph, here: Path, id: str) -> None:

@@ -51,3 +51,31 @@ def test_a_later_rule_takes_the_place_of_an_earlier_one(ralph: Ralph) -> None:
     assert ralph("conflicts", "--format", "json").json == []
     assert ralph("show", earlier, "--format", "json").json["supersedes"] == [conflict["later"]["id"]]
     assert ralph("conflicts", "--keep", earlier).error == "conflict-not-found"
+
+
+def test_why_says_first_that_a_memory_is_pinned(
+    tmp_path: Path, ralph: Ralph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id = add(ralph, "The release is on Friday", "context")
+    task = run(capsys, tmp_path, "task", "add", "Mend the parser", "--format", "quiet").out.strip()
+    before = ralph("why", id, "--task", task).out.splitlines()
+    ralph("pin", id)
+
+    after = ralph("why", id, "--task", task)
+
+    assert before[1].startswith(f"  Not in the next prompt of {task}: ")
+    assert after.out.splitlines()[1] == "  In every prompt, because it is pinned."
+    assert "Score" not in after.out
+    assert ralph("why", id, "--task", task, "--explain").out.startswith(after.out)
+
+
+def test_history_and_list_say_pinned_in_words(ralph: Ralph) -> None:
+    pinned, other = add(ralph, "The release is on Friday", "context"), add(ralph, "Tests need docker", "context")
+    ralph("pin", pinned)
+
+    why, listed = ralph("why", pinned).out, ralph("list").out.splitlines()
+
+    assert "pinned: none" in why
+    assert "pinned_at" not in why
+    assert [("(pinned)" in line, pinned in line) for line in listed[1:]].count((True, True)) == 1
+    assert not [line for line in listed if other in line and "(pinned)" in line]

@@ -8,6 +8,7 @@ import pytest
 
 from ralph.trust import review_trust
 from ralph.workspace import init_project
+from tests.cli.ran import run
 from tests.cli.terminal import at_terminal
 from tests.trusting import make_clone
 
@@ -53,7 +54,7 @@ def test_a_run_goes_on_after_yes_and_asks_again_with_the_difference(clone: Path)
     assert QUESTION not in quiet
     assert "- touch gate" in seen
     assert "+ true" in seen
-    assert "has changed since you trusted it" in seen
+    assert "has changed since it was trusted" in seen
 
 
 @pytest.mark.parametrize(("answer", "is_trusted"), [("y\n", True), ("n\n", False)])
@@ -87,3 +88,12 @@ def test_other_commands_warn_and_do_not_ask(clone: Path) -> None:
     assert code == 0
     assert "execution.gates" in seen
     assert QUESTION not in seen
+
+
+def test_without_a_terminal_a_refused_run_says_why_once(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    init_project(clone)
+
+    ran = run(capsys, clone, "run")
+
+    assert (ran.code, ran.error) == (2, "not-trusted")
+    assert ran.err.count("execution.gates") == 1

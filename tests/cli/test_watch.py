@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from ralph.cli import watch_keys
+from ralph.cli.keys import Keys
 from ralph.cli.live_view import LiveProgressView
+from ralph.cli.progress import ProgressView
 from ralph.core.records import Run, timestamp
 from ralph.loop import run_log, run_watch
 from ralph.loop.progress import ProgressEvent
@@ -278,14 +281,14 @@ def test_keys_pause_show_answer_and_resume(here: Path, start: Callable[..., subp
         "watch",
         typed=[
             ("m memories", "m"),
-            ("is shown 1 memory:", "l"),
+            ("1 memory in its prompt", "l"),
             ("> I look at the parser.", "p"),
-            ("Pausing after the current attempt", lambda: (here / "go-on").touch()),
+            ("p continue", lambda: (here / "go-on").touch()),
             ("Paused.", "a"),
             ("Answer", "Tabs.\n"),
             ("Answered: ", "p"),
             ("(attempt 2)", "s"),
-            ("Press y", "y"),
+            ("y / n", "y"),
             ("a person stopped it", ""),
         ],
     )
@@ -331,13 +334,68 @@ def test_keys_work_on_plain_lines_too(here: Path, start: Callable[..., subproces
     wait_until(at_work(here))
 
     code, seen = at_terminal(
-        here, "watch", "--plain", typed=[("q quit", "m"), ("is shown 0 memories.", "s"), ("Press y", "y")]
+        here, "watch", "--plain", typed=[("q quit", "m"), ("no memories in its prompt", "s"), ("y / n", "y")]
     )
 
     assert code == 0
     assert "\x1b" not in seen
     running.wait(SECONDS)
     assert latest(here).ending == "a person stopped it"
+
+
+def test_the_run_is_followed_while_a_question_is_open(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    start("run", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+
+    code, _ = at_terminal(
+        here,
+        "watch",
+        "--plain",
+        typed=[("q quit", "s"), ("y / n", lambda: (here / "go-on").touch()), ("Stopped: all tasks are done", "")],
+    )
+
+    assert code == 0
+
+
+@pytest.mark.parametrize(("seconds", "request_after"), [(0.0, ""), (60.0, "stop")])
+def test_a_question_is_dropped_after_a_while(
+    here: Path,
+    start: Callable[..., subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    request_after: str,
+) -> None:
+    start("run", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+    monkeypatch.setattr(watch_keys, "QUESTION_SECONDS", seconds)
+    with Project.open(here) as project:
+        watcher = run_watch.RunWatcher(project.store, project.directory, "")
+        watcher.look()
+        controls = watch_keys.WatchKeys(project, watcher, ProgressView(), Keys(is_on=False))
+
+        controls.press("s")
+        asked = controls.help
+        controls.drop_old_question()
+        controls.press("y")
+
+        assert asked.endswith("y / n")
+        assert controls.help == watch_keys.keys_help()
+        assert latest(here).request == request_after
+
+
+def test_the_keys_say_that_p_continues_a_run_that_was_paused_elsewhere(
+    here: Path, ralph: Ralph, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    start("run", "--", "sh", "agent.sh")
+    wait_until(at_work(here))
+
+    code, seen = at_terminal(
+        here, "watch", typed=[("p pause", lambda: ralph("pause")), ("p continue", "p"), ("p pause", "q")]
+    )
+
+    assert code == 0
+    assert "Traceback" not in seen
+    assert latest(here).request == ""
 
 
 def test_a_key_that_an_agent_may_not_use_says_so(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:

@@ -22,7 +22,9 @@ def load(directory: Path, toml: str = "", **variables: str) -> Config:
 
 
 def uncommented(template: str) -> str:
-    lines = [line.removeprefix("# ") if " = " in line else line for line in template.splitlines()]
+    lines = [
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in template.splitlines()
+    ]
     return "\n".join(lines)
 
 
@@ -45,6 +47,26 @@ def test_every_setting_of_the_template_can_be_uncommented(tmp_path: Path) -> Non
     parsed = tomllib.loads(toml)
     parsed["memories.filter"] = parsed["memories"].pop("filter")
     assert {(name, key) for name, table in parsed.items() for key in table} == listed
+
+
+def test_a_section_can_be_added_to_the_template(tmp_path: Path) -> None:
+    config = load(tmp_path, f'{config_template()}\n[agent]\nname = "codex"\n\n[execution]\nmax_retries = 7\n')
+
+    assert (config.agent.name, config.execution.max_retries, config.warnings) == ("codex", 7, ())
+
+
+def test_a_section_that_is_there_twice_is_named_with_both_lines(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[agent\] .* 1 and 4") as problem:
+        load(tmp_path, '[agent]  # which one\nname = "codex"\n\n[agent]\nmodel = "best"\n')
+
+    assert "git" not in str(problem.value)  # the file need not be in a repository
+
+
+@pytest.mark.parametrize("toml", ["max_retries = 7\n", "[agent]\nmax_retries = 7\n"])
+def test_a_setting_without_its_header_is_told_where_it_belongs(tmp_path: Path, toml: str) -> None:
+    (warning,) = load(tmp_path, toml).warnings
+
+    assert "It belongs under [execution]." in warning
 
 
 @pytest.mark.parametrize(

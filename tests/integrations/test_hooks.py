@@ -234,7 +234,7 @@ def test_inside_the_loop_the_hooks_are_silent_but_for_a_compaction(hooks: Hooks)
 def test_nothing_is_told_when_the_settings_say_so(hooks: Hooks, setting: str) -> None:
     remember(hooks, "The parser wants tabs.")
     settings = hooks.directory / ".ralph.toml"
-    settings.write_text(settings.read_text().replace("[memories]\n", f"[memories]\n{setting}\n"))
+    settings.write_text(settings.read_text().replace("# [memories]\n", f"[memories]\n{setting}\n"))
 
     assert hooks("session-start").envelope == {}
     assert hooks("user-prompt-submit", prompt="Fix the parser: tabs").envelope == {}

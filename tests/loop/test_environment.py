@@ -201,7 +201,7 @@ def test_a_failing_gate_that_asks_for_a_variable_tells_how_to_pass_it_once(trial
 def test_a_gate_gets_what_is_named(trial: Trial) -> None:
     (trial.root / "agent.sh").write_text(SAYS_DONE)
     settings = trial.root / ".ralph.toml"
-    settings.write_text(settings.read_text().replace("[agent]\n", '[agent]\nenvironment = ["DATABASE_URL"]\n'))
+    settings.write_text(settings.read_text().replace("# [agent]\n", '[agent]\nenvironment = ["DATABASE_URL"]\n'))
     trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--gate", '[ "$DATABASE_URL" ]', "--", "sh", "agent.sh")

@@ -223,3 +223,13 @@ def test_an_edit_that_is_not_sound_can_be_made_again(trial: Trial, tmp_path: Pat
 
     assert "does not count" in answer(trial, "e", "r", editor=str(editor))
     assert state(trial) == (0, 0)
+
+
+def test_any_program_can_plan(trial: Trial) -> None:
+    play(trial, PLAN)
+    trial.settings("")
+
+    code, _ = at_terminal(trial.root, "plan", spec(trial), "--yes", "--", "sh", "agent.sh")
+
+    assert code == 0
+    assert state(trial) == (1, 3)

@@ -75,6 +75,8 @@ Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do,
 argparse._ = str  # type: ignore[attr-defined]
 
 
+MAX_SUGGESTED = 2
+"""Maximum number of commands suggested for an unknown one."""
 MIN_HELP_COLUMN = 14
 """Column of the help texts of short commands and options; argparse forgets the indentation of commands."""
 
@@ -128,12 +130,11 @@ class RalphArgumentParser(argparse.ArgumentParser):
         self.error(f"unknown option {option}.{suggest_match(option, self._option_string_actions)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """List the choices as a person would type them, and suggest the closest one."""
+        """Suggest the closest choice, or list them as a person would type them."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            raise argparse.ArgumentError(
-                action, f"invalid choice: {value!r} (choose from {', '.join(known)}).{suggest_match(str(value), known)}"
-            )
+            meant = suggest_match(str(value), known) or f" Choose from {', '.join(known)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}.{meant}")
 
 
 def suggest_match(word: str, known: Iterable[str]) -> str:
@@ -142,6 +143,23 @@ def suggest_match(word: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]}?" if close else ""
+
+
+def suggest_action(word: str) -> str:
+    """Return " Did you mean ralph X?" for commands that have an action of this name, or an empty string."""
+    meant = [f"ralph {command} {word}" for command in COMMANDS if word in _actions_of(command)]
+    return f" Did you mean {' or '.join(meant[:MAX_SUGGESTED])}?" if meant else ""
+
+
+def _actions_of(command: str) -> Iterable[str]:
+    parser = RalphArgumentParser(prog=f"ralph {command}")
+    load_command(command).add_arguments(parser)
+    return [
+        str(name)
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name in action.choices
+    ]
 
 
 class _LazyParser:
@@ -264,13 +282,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     if any("\ud800" <= character <= "\udfff" for argument in argv for character in argument):
         raise UsageError("An argument is not valid UTF-8.")
     if command is not None and command not in COMMANDS:
-        raise UsageError(
-            f"Unknown command {command!r}.{suggest_match(command, COMMANDS)} See: ralph --help", code="unknown-command"
-        )
+        meant = suggest_action(command) or suggest_match(command, COMMANDS)
+        raise UsageError(f"Unknown command {command!r}.{meant} See: ralph --help", code="unknown-command")
     wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
     parser = build_parser(None if wants_full_help else command)
     words, is_plain = _take_plain(argv)
-    own, program = _split_program(words) if command == "run" else (words, [])
+    own, program = _split_program(words) if command in ("run", "plan") else (words, [])
     args, unknown = parser.parse_known_args(own)
     args.plain, args.program = is_plain, tuple(program)
     if unknown:

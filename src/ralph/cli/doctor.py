@@ -49,13 +49,20 @@ def examine(args: argparse.Namespace) -> int:
         print_json(findings)
         return 1 if problems else 0
     for finding in findings:
-        status, mark = ("done", "ok   ") if finding.is_fine else ("failed", "FAIL ")
+        status, mark = _mark(finding)
         line = wrap_line(printable(finding.says), f"{mark}  {finding.about:<9}  ", INDENT)
         print(color_by_status(status, mark) + line.removeprefix(mark))
-        if finding.mend and not finding.is_fine:
+        if finding.mend:
             print(wrap_line(printable(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
     print(f"\n{_summary(findings)}")
     return 1 if problems else 0
+
+
+def _mark(finding: Finding) -> tuple[str, str]:
+    """Return the status that colors a finding, and its mark."""
+    if not finding.is_fine:
+        return "failed", "FAIL "
+    return ("blocked", "warn ") if finding.mend else ("done", "ok   ")
 
 
 def _linked(root: Path, worktree: Path) -> list[Finding]:

@@ -135,7 +135,7 @@ def explain_episode(project: Project, args: argparse.Namespace) -> None:
         print_json({"id": episode.id, "shown": why.is_shown} | fields)
     else:
         _print_heading(episode)
-        print_rank(why)
+        print_rank(why, with_score=args.explain)
 
 
 def _print_heading(episode: Episode) -> None:

@@ -187,7 +187,8 @@ def _add_views(action: Adder) -> None:
         "why", "memory_entries.explain", "Explain where a memory comes from, or why a prompt includes or omits it"
     )
     sub.add_argument("memory", metavar="ID", help="id of the memory, or of a passage of past work (ep-…)")
-    sub.add_argument("--task", metavar="ID", help="show its score and rank for this task")
+    sub.add_argument("--task", metavar="ID", help="say whether the prompt of this task includes it, and why")
+    sub.add_argument("--explain", action="store_true", help="with --task: show its rank and how its score is computed")
     _add_project(sub)
     add_format_option(sub)
 

@@ -141,7 +141,7 @@ def explain(project: Project, args: argparse.Namespace) -> None:
                 }
             )
         else:
-            print_why(found)
+            print_why(found, with_score=args.explain)
         return
     view, events = project.memory.show(args.memory), project.memory.history(args.memory)
     if args.format == "json":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from calendar import timegm
 from math import floor
@@ -19,7 +20,7 @@ from ralph.cli.output import (
     truncate,
     wrap_line,
 )
-from ralph.core.records import now, outcome_word
+from ralph.core.records import MemorySource, now, outcome_word
 from ralph.core.text import clean, one_line
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
@@ -60,6 +61,15 @@ BAR_LENGTH = 10
 """Length of a full bar, in characters."""
 SCORE_COMPONENT_WIDTH = 15
 """Width of one component of a score, in characters."""
+DEFAULT_HAT = "creator"
+"""Role of all work where there are no others, which is therefore not named."""
+_SOURCES = {
+    MemorySource.AUTOMATIC: "learned from a run",
+    MemorySource.EXPLICIT: "stated by a person or an agent",
+    MemorySource.IMPORTED: "imported",
+}
+"""What people read for where a memory comes from."""
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*")
 
 
 def summary_line(memory: Memory) -> str:
@@ -76,7 +86,7 @@ def summary_line(memory: Memory) -> str:
 def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with_staleness: bool = False) -> None:
     """Print memories as a table, optionally with their states or with the reasons why they may be stale."""
     listed = list(memories)
-    text = summary_line if with_staleness else _mark_stale
+    text = summary_line if with_staleness else _marked
     rows = [
         (
             memory.id,
@@ -94,9 +104,9 @@ def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with
     print_table(headings, rows, below, droppable=("CREATED", "TAGS"))
 
 
-def _mark_stale(memory: Memory) -> str:
-    """Return a memory as one line, marked if it is stale."""
-    return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
+def _marked(memory: Memory) -> str:
+    """Return a memory as one line, marked if it is pinned or stale."""
+    return f"{'(pinned) ' * bool(memory.pinned_at)}{'(stale) ' * bool(memory.stale)}{summary_line(memory)}"
 
 
 def print_scored_memories(hits: Sequence[RecalledMemory], explanations: Sequence[Explanation] = ()) -> None:
@@ -266,8 +276,8 @@ def describe_origin(memory: Memory) -> str:
     loops = ", ".join(memory.origin_loops[:MAX_LOOPS_SHOWN])
     more = len(memory.origin_loops) - MAX_LOOPS_SHOWN
     parts = (
-        memory.source,
-        memory.hat and f"{memory.hat} role",
+        _SOURCES[memory.source],
+        memory.hat and memory.hat != DEFAULT_HAT and f"{memory.hat} role",
         memory.origin_task and f"task {memory.origin_task}",
         memory.origin_run and f"{memory.origin_run}",
         memory.origin_attempt and f"attempt {memory.origin_attempt}",
@@ -319,7 +329,7 @@ def print_history(events: Sequence[MemoryEvent]) -> None:
     for event in events:
         why = _why(event)
         fits = len(printable(why)) <= room
-        rows.append((event.seq, format_datetime(event.at), event.who, event.what, (fits and why) or "-"))
+        rows.append((event.seq, format_datetime(event.at), _who(event), event.what, (fits and why) or "-"))
         below.append([*format_changes(event, MAX_HISTORY_CHANGE_LENGTH), *[f"why: {why}"] * (not fits)])
     print_table(("EVENT", "WHEN", "WHO", "WHAT", "WHY"), rows, below)
 
@@ -346,6 +356,11 @@ def summarize_event(event: MemoryEvent) -> str:
     return "; ".join(filter(None, [*changes, _why(event)])) or "-"
 
 
+def _who(event: MemoryEvent) -> str:
+    """Return who made a change; an agent that is just a command has no name of its own."""
+    return "agent" if event.who == "command" else event.who
+
+
 def _why(event: MemoryEvent) -> str:
     undone = f"undoes event {event.undoes}" if event.undoes else ""
     return "; ".join(filter(None, [undone, event.why]))
@@ -356,12 +371,20 @@ def format_changes(event: MemoryEvent, width: int) -> list[str]:
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
+    if _follows(changes.get("title"), changes.get("body")):
+        del changes["title"]
     arrow = symbol("→", "to")
     return [
         f"{FIELD_LABELS.get(name, name)}: {_abbreviate(was, became, width)} {arrow} {_abbreviate(became, was, width)}"
         for name, (was, became) in changes.items()
         if name not in HIDDEN_FIELDS
     ]
+
+
+def _follows(title: tuple[object, object] | None, body: tuple[object, object] | None) -> bool:
+    """Return whether a change of a title only repeats that of the text it is the beginning of."""
+    pairs = zip(title, body, strict=True) if title and body else ()
+    return bool(title and body) and all(str(text).startswith(str(one).removesuffix("...")) for one, text in pairs)
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
@@ -386,6 +409,8 @@ def _abbreviate(value: object, other: object, width: int) -> str:
         return "none"
     if isinstance(value, float):
         return f"{value:.2f}"
+    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+        return format_datetime(value)
     text, other_text = str(value), str(other)
     common = 0
     if len(text) > width:
@@ -398,18 +423,25 @@ def _abbreviate(value: object, other: object, width: int) -> str:
 # --- why and stats ---------------------------------------------------------------------------
 
 
-def print_why(why: Explanation) -> None:
-    """Print the score and rank of a memory for a task, and whether its prompt includes it."""
+def print_why(why: Explanation, *, with_score: bool) -> None:
+    """Print whether the prompt of a task includes a memory, and why; optionally with its score and rank."""
     print_heading(why.memory)
-    print_rank(why)
+    print_rank(why, because="it is pinned" * bool(why.memory.pinned_at), with_score=with_score)
 
 
-def print_rank(why: Explanation | EpisodeExplanation) -> None:
-    """Print the estimate, score and rank for a task, and whether its prompt includes it."""
+def print_rank(why: Explanation | EpisodeExplanation, *, because: str = "", with_score: bool) -> None:
+    """Print whether the prompt of a task includes something, the estimate, and optionally the score and rank."""
+    if why.is_rule:
+        answer = f"In every prompt, because {because or 'it is a standing rule'}."
+    elif why.is_shown:
+        answer = f"In the next prompt of {why.task_id}."
+    else:
+        answer = f"Not in the next prompt of {why.task_id}: {printable(why.reason)}."
+    print(wrap_line(answer, "  ", "    "))
     if why.relevance is not None:
         estimate = f"{why.relevance:.0%} likely to be relevant to {why.task_id}: {printable(why.evidence)}."
         print(wrap_line(estimate, "  ", "    "))
-    if why.score is not None:
+    if with_score and why.score is not None:
         rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
         print(f"  Score for {why.task_id}: {why.score:.2f}{rank}")
         components = score_components(why)
@@ -418,12 +450,6 @@ def print_rank(why: Explanation | EpisodeExplanation) -> None:
             bar = symbol(f"{'█' * (round(BAR_LENGTH * abs(float(share)) / largest) or 1):{BAR_LENGTH}}  ")
             line = f"    {name:10}  {share:>5}  {bar}{SCORE_DESCRIPTIONS.get(name, '')}"
             print(truncate(line.rstrip(), terminal_width()))
-    if why.is_rule:
-        print("  Included in every prompt, as a standing rule.")
-    elif why.is_shown:
-        print(f"  Included in the next prompt of {why.task_id}.")
-    else:
-        print(wrap_line(f"Not included in the next prompt of {why.task_id}: {printable(why.reason)}.", "  ", "    "))
 
 
 def print_origin(view: MemoryView, events: Sequence[MemoryEvent]) -> None:

@@ -247,6 +247,17 @@ def answer_command(task_id: str) -> str:
     return f'ralph task answer {task_id} "…"'
 
 
+def unblock_step(task_id: str, reason: str) -> tuple[str, str]:
+    """Return how to go on with a task that waits for a person, given its reason: what to do, and the command."""
+    from ralph.core.records import ASKS, NEEDS_PERSON
+
+    if reason.startswith(f"{ASKS}: "):
+        return "to answer", answer_command(task_id)
+    if reason.startswith(NEEDS_PERSON):
+        return "to see and accept the work", f"ralph task approve {task_id}"
+    return "to retry", f"ralph task reset {task_id}"
+
+
 def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") -> str:
     """Return text wrapped to the terminal width."""
     width = terminal_width()

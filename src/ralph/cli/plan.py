@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ralph.loop.planning import PlanResult
     from ralph.project import Project
 
+EPILOG = """\
+Any program can plan, as in ralph run: ralph plan SPEC.md -- sh agent.sh
+"""
 KEYS = "a adds the feature with its tasks, e opens the plan in your editor, r adds nothing"
 
 
@@ -33,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="accept the plan without asking")
     parser.add_argument("--dry-run", action="store_true", help="show the prompt; start no session")
     add_format_option(parser)
+    parser.epilog = EPILOG
     parser.set_defaults(act=run)
 
 
@@ -45,16 +49,21 @@ def run(args: argparse.Namespace) -> int:
     spec = read_input_text(args.spec) if args.spec else args.text
     if not (args.yes or args.dry_run or args.format == "json" or is_interactive()):
         raise UsageError(
-            "A plan needs a yes, and there is no terminal to ask at. Accept whatever the agent proposes with --yes,"
-            " or see it with --format json.",
-            code="no-terminal",
+            "Not a terminal: accept the plan with --yes, or only see it with --format json.", code="no-terminal"
         )
     with open_project(args) as project:
         taken = {one.feature.name for one in project.features.counts()}
         if args.name in taken:
             raise UsageError(f"There is a feature {args.name} already. Choose another --name.", code="name-taken")
         result = project.runs.plan(
-            PlanOptions(spec=spec, agent=args.agent, model=args.model, max_cost_usd=args.max_cost, dry_run=args.dry_run)
+            PlanOptions(
+                spec=spec,
+                agent=args.agent,
+                program=args.program,
+                model=args.model,
+                max_cost_usd=args.max_cost,
+                dry_run=args.dry_run,
+            )
         )
         if result.plan:
             result = replace(result, plan=replace(result.plan, name=args.name or _free_name(result.plan.name, taken)))

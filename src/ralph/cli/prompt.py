@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from ralph.cli.output import open_project, print_json, print_table, symbol
+from ralph.core.errors import UsageError
 from ralph.core.text import one_line
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ _PREDICATE = re.compile(r"^(is|has|was) ")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("id", metavar="TASK", help="id of the task")
+    parser.add_argument("id", metavar="TASK", nargs="?", help="id of the task (default: the next one)")
     parser.add_argument("--model", help="model, as in ralph run")
     parser.add_argument("--no-memory", action="store_true", help="show the prompt without memory")
     parser.add_argument("--raw", action="store_true", help="print only the prompt, without the table")
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the prompt of the next attempt, and a table of what it includes and omits."""
     with open_project(args) as project, project.synced():
+        args.id = args.id or _next_task(project)
         if project.tasks.get(args.id).task.status == "done":
             print(f"{args.id} is done. This is the prompt it would get after a reset.", file=sys.stderr)
         prompt = _preview(project, args)
@@ -50,6 +52,13 @@ def run(args: argparse.Namespace) -> None:
     print(f"\n{f'{line} {prompt.tokens} tokens {line}'.strip()}\n")
     rows = [row for section in prompt.sections for row in _rows(section)]
     print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "OMITTED, AND WHY"), rows)
+
+
+def _next_task(project: Project) -> str:
+    ready = project.tasks.list(ready=True)
+    if not ready:
+        raise UsageError("No task is ready. Name one, from: ralph task list", code="no-ready-task")
+    return ready[0].id
 
 
 class _UndoError(Exception):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import answer_command, format_time, printable, wrap_line
-from ralph.core.records import ASKS, NEEDS_PERSON, TaskStatus
+from ralph.cli.output import format_time, printable, unblock_step, wrap_line
+from ralph.core.records import ASKS, TaskStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MAX_WAITING_SHOWN = 5
 
 
 def print_waiting(tasks: Sequence[Task]) -> None:
-    """Print why the blocked ones of some tasks wait for a person, questions first, and the command to answer."""
+    """Print why the blocked ones of some tasks wait for a person, questions first, and the command to go on."""
     blocked = [task for task in tasks if task.status is TaskStatus.BLOCKED and task.reason]
     blocked.sort(key=lambda task: not task.reason.startswith(f"{ASKS}: "))
     if not blocked:
@@ -31,20 +31,19 @@ def print_waiting(tasks: Sequence[Task]) -> None:
 
 
 def _next_step(task: Task) -> str:
-    if task.reason.startswith(NEEDS_PERSON):
-        return f"To see and accept the change: ralph task approve {task.id}"
-    return f"To answer: {answer_command(task.id)}"
+    what, command = unblock_step(task.id, task.reason)
+    return f"{what.capitalize()}: {command}"
 
 
 def print_questions(view: TaskView) -> None:
-    """Print what was asked about a task, with the answers, and the command to answer what waits."""
+    """Print what was asked about a task, with the answers, and the command to go on if it waits."""
     for question in view.questions:
         print()
         _print_text(f"Asked {format_time(question.asked_at)}", question.text)
         if question.answered_at:
             _print_text(f"Answered {format_time(question.answered_at)} by {_who(question)}", question.answer)
-    if view.task.status is TaskStatus.BLOCKED:
-        print(f"\nTo answer: {answer_command(view.task.id)}")
+    if view.task.status in (TaskStatus.BLOCKED, TaskStatus.FAILED) and not view.held:
+        print(f"\n{_next_step(view.task)}")
 
 
 def _who(question: Question) -> str:

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 from ralph.cli.interactive import confirm
-from ralph.cli.output import printable, working_directory, wrap_line
-from ralph.core.agents import CONNECTABLE_AGENTS
+from ralph.cli.output import print_table, printable, working_directory, wrap_line
+from ralph.core.agents import CONNECTABLE_AGENTS, agent_title
 from ralph.core.errors import UsageError
 from ralph.core.text import clean
 from ralph.integrations.setup import (
@@ -16,12 +16,13 @@ from ralph.integrations.setup import (
     SetupPlan,
     apply_plan,
     check_inside_project,
+    is_connected,
     plan_removal,
     plan_setup,
     plugin_directory,
     setup_options,
 )
-from ralph.integrations.setup.agents import RECIPES
+from ralph.integrations.setup.agents import RECIPES, is_missing
 from ralph.workspace import find_worktree
 
 TYPE_CHECKING = False
@@ -45,7 +46,11 @@ Examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "agent", choices=CONNECTABLE_AGENTS, metavar="AGENT", help=f"one of {', '.join(CONNECTABLE_AGENTS)}"
+        "agent",
+        nargs="?",
+        choices=CONNECTABLE_AGENTS,
+        metavar="AGENT",
+        help=f"one of {', '.join(CONNECTABLE_AGENTS)}; without one, list them",
     )
     parser.add_argument("--user", action="store_true", help="connect it in all your projects, not only in this one")
     parser.add_argument("--uninstall", action="store_true", help="disconnect the agent and restore its files")
@@ -66,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
         print(plugin_directory())
         return 0
+    if args.agent is None:
+        return _list_agents(args)
     root = None if args.user else Path(find_worktree(working_directory(args))[1])
     options = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
     plan = plan_removal(args.agent, options) if args.uninstall else plan_setup(args.agent, options, force=args.force)
@@ -85,6 +92,23 @@ def run(args: argparse.Namespace) -> int:
     apply_plan(plan)
     _print_next_steps(plan, options, args)
     return 0
+
+
+def _list_agents(args: argparse.Namespace) -> int:
+    """List the agents that can be connected."""
+    if args.uninstall or args.yes:
+        raise UsageError("Name the agent. To list them: ralph setup", code="no-agent")
+    rows = [(name, agent_title(name), _state(name, args)) for name in CONNECTABLE_AGENTS]
+    print_table(("AGENT", "NAME", "STATE"), rows)
+    print("\nTo see what one changes: ralph setup AGENT --dry-run. To connect it: ralph setup AGENT")
+    return 0
+
+
+def _state(agent: str, args: argparse.Namespace) -> str:
+    root = Path(find_worktree(working_directory(args))[1])
+    states = ["connected"] * is_connected(agent, setup_options(root))
+    states += ["connected for all your projects"] * is_connected(agent, setup_options(None))
+    return ", ".join([*states, *["not in the PATH"] * is_missing(agent)]) or "-"
 
 
 def _print_plan(plan: SetupPlan, *, in_full: bool) -> None:
@@ -134,6 +158,8 @@ def _print_next_steps(plan: SetupPlan, options: SetupOptions, args: argparse.Nam
     print(
         f"Start {recipe.program} {where}: {_effect(recipe, args)} {_instructions(plan.agent, options, args)}".rstrip()
     )
+    if is_missing(plan.agent):
+        print(f"Install {recipe.program} first: it is not in the PATH.")
     print(f"To check it: ralph doctor. To undo it: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ralph.cli.output import (
     add_format_option,
-    answer_command,
     bold,
     color_by_status,
     format_duration,
@@ -13,9 +12,10 @@ from ralph.cli.output import (
     pluralize,
     print_json,
     printable,
+    unblock_step,
     wrap_line,
 )
-from ralph.core.records import ASKS, NEEDS_PERSON, TaskStatus, status_word
+from ralph.core.records import TaskStatus, status_word
 from ralph.core.text import format_usd
 
 TYPE_CHECKING = False
@@ -49,10 +49,7 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
     print(bold(f"Project {'of the main worktree: ' * is_linked}{printable(overview.root)}"))
     counts = ", ".join(color_by_status(word, f"{n} {word}") for word, n in count_words(overview).items())
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
-    ended = overview.done + overview.failed
-    rate = f", {100 * overview.done / ended:.0f}% done" if ended else ""
-    cost = f", {format_usd(overview.cost_usd)}" if overview.cost_usd else ""
-    print(f"Attempts  {overview.attempts}{rate}, {format_duration(overview.seconds)}{cost}")
+    print_line("Attempts", f"{overview.attempts}{_outcomes(overview, config)}{_spent(overview)}")
     print(f"Memories  {overview.memories}")
     print_line("Models", _models(overview, config))
     if overview.last_run:
@@ -96,14 +93,25 @@ def _print(overview: Overview, config: Config, *, is_linked: bool) -> None:
         total=overview.waiting_count,
     )
     if overview.waiting:
-        print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
-        blocked = [task.id for task in overview.waiting if task.status is TaskStatus.BLOCKED]
-        if blocked:
-            asking = [task.id for task in overview.waiting if task.reason.startswith(f"{ASKS}: ")]
-            print_line("", f"to answer a question or a reason: {answer_command((asking or blocked)[0])}")
-        if any(task.reason.startswith(NEEDS_PERSON) for task in overview.waiting):
-            print_line("", "to see and accept held work: ralph task approve ID")
+        steps = [unblock_step(task.id, task.reason) for task in overview.waiting]
+        for what, command in dict(reversed(steps)).items():  # for each way to go on, the first task
+            print_line("", f"{what}: {command}")
     print_list("Files", [printable(problem) for problem in overview.warnings[len(config.warnings) :]])
+
+
+def _outcomes(overview: Overview, config: Config) -> str:
+    """Return how the attempts ended, in counts that add up to their number."""
+    running = len(overview.running) + len(overview.left)
+    others = overview.attempts - overview.done - overview.failed - running
+    other = "handed over, stopped or asked" if len(config.hats.order) > 1 else "stopped or asked"
+    counts = {"done": overview.done, "failed": overview.failed, other: others}
+    words = [f"{count} {word}" for word, count in {**counts, "running": running}.items() if count > 0]
+    return f": {', '.join(words)}" if words else ""
+
+
+def _spent(overview: Overview) -> str:
+    cost = f", {format_usd(overview.cost_usd)}" if overview.cost_usd else ""
+    return f"; {format_duration(overview.seconds)}{cost}"
 
 
 def count_words(overview: Overview) -> dict[str, int]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _SAID = {
     "stop": "{run} ends its session now and stops. To continue: ralph run --resume",
-    "pause": "{run} starts no further attempt once the current one is settled. To continue: ralph resume",
+    "pause": "{run} pauses after the current attempt. To continue: ralph resume",
     "resume": "{run} continues.",
 }
 

@@ -67,7 +67,6 @@ def _print_start(error: ProjectNotFoundError) -> None:
 
 
 def _print_project(project: Project) -> None:
-    from ralph.loop.options import start_command
     from ralph.store.memory_stats import MemoryStatistics
 
     overview = project.overview(MAX_SHOWN)
@@ -84,7 +83,7 @@ def _print_project(project: Project) -> None:
     )
     _print_attention(waiting[:MAX_WAITING_SHOWN], overview.waiting_count - MAX_WAITING_SHOWN, to_review)
     print()
-    _print_section("Next", next_commands(overview, waiting, to_review, start_command(project.config.agent)))
+    _print_section("Next", next_commands(project, overview, waiting, to_review))
 
 
 def _waiting(project: Project) -> list[AttentionItem]:
@@ -152,19 +151,19 @@ def _why(item: AttentionItem) -> str:
     return f"{words.get(item.kind, '')}{printable(item.text) or 'no reason given'}"
 
 
-def next_commands(overview: Overview, waiting: list[AttentionItem], to_review: int, start: str) -> list[str]:
+def next_commands(project: Project, overview: Overview, waiting: list[AttentionItem], to_review: int) -> list[str]:
     """Return the commands to type next, most urgent first, each with what it does."""
-    from ralph.loop.options import RunEnding, resume_command
+    from ralph.loop.options import RunEnding, resume_command, start_command
 
     found = []
     if waiting:
         id, kind = waiting[0].id, waiting[0].kind
-        answer = (answer_command(id), "answer, which makes the task ready")
+        retry = (f"ralph task reset {id}", f"retry the {'failed' if kind == 'failed' else 'blocked'} task")
         found.append(
             {
+                "question": (answer_command(id), "answer, which makes the task ready"),
                 "approval": (f"ralph task approve {id}", "see the held work and accept it"),
-                "failed": (f"ralph task reset {id}", "try the failed task again"),
-            }.get(kind, answer)
+            }.get(kind, retry)
         )
     last = overview.last_run
     ending = next((one for one in RunEnding if last and one == last.ending), None)
@@ -173,9 +172,11 @@ def next_commands(overview: Overview, waiting: list[AttentionItem], to_review: i
     elif overview.last_run_state == "killed" or (ending and ending.is_resumable and overview.ready_count):
         found.append((resume_command(ending or ""), "continue the last run"))
     elif overview.ready_count:
-        found.append((start, "run an agent on the tasks"))
+        found.append((start_command(project.config.agent), "run an agent on the tasks"))
     elif not overview.counts:
-        found += [(ADD_TASK, "add a task"), ("ralph setup claude", "use the memory in your own sessions")]
+        found.append((ADD_TASK, "add a task"))
+        if not _has_connected_agent(project):
+            found.append(("ralph setup claude", "use the memory in your own sessions"))
     if last and overview.last_run_state != "running":
         found.append(("ralph report", "see what the last run did"))
     if to_review:
@@ -187,3 +188,13 @@ def next_commands(overview: Overview, waiting: list[AttentionItem], to_review: i
     lines = [f"{command:{width}}  {purpose}" for command, purpose in found]
     has_room = max(map(len, lines)) <= terminal_width() - len(INDENT)
     return lines if has_room else [command for command, _ in found]
+
+
+def _has_connected_agent(project: Project) -> bool:
+    from pathlib import Path
+
+    from ralph.core.agents import CONNECTABLE_AGENTS
+    from ralph.integrations.setup import is_connected, setup_options
+
+    places = setup_options(Path(project.worktree)), setup_options(None)
+    return any(is_connected(agent, options) for agent in CONNECTABLE_AGENTS for options in places)

@@ -312,6 +312,9 @@ def tree(project: Project, args: argparse.Namespace) -> None:
     if not tasks:
         print(NO_TASKS)
     word = _status_words(project, tasks)
+    done = (
+        {task.id for task in project.tasks.list(status=TaskStatus.DONE)} if any(one.needs for one in tasks) else set()
+    )
     stack = [(task, "", True, True) for task in reversed(children.get(None, []))]
     while stack:
         task, indent, is_last, is_root = stack.pop()
@@ -319,7 +322,9 @@ def tree(project: Project, args: argparse.Namespace) -> None:
         tally = f" ({sum(subtask.status == 'done' for subtask in subtasks)}/{len(subtasks)} done)" if subtasks else ""
         connector = "" if is_root else symbol("└─ " if is_last else "├─ ", "  ")
         status = color_by_status(word(task), word(task))
-        print(f"{indent}{connector}{task.id} {status} {printable(task.title)}{tally}")
+        needs = ", ".join(id for id in task.needs if id not in done)
+        waits = f" for {needs}:" if needs and task.status is TaskStatus.PENDING else ""
+        print(f"{indent}{connector}{task.id} {status}{waits} {printable(task.title)}{tally}")
         child_indent = indent if is_root else indent + symbol("   " if is_last else "│  ", "  ")
         stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 

@@ -104,10 +104,15 @@ def offer_trust(directory: Path, *, trust: bool) -> None:
 
 
 def require_trust(args: argparse.Namespace) -> None:
-    """Ask before a run whose settings are not trusted; without a terminal, the run itself refuses."""
+    """Ask before a run whose settings are not trusted; without a terminal, refuse it."""
     root = find_root(working_directory(args))
-    if not load_config(root).untrusted or not _can_ask():
+    config = load_config(root)
+    if not config.untrusted:
         return
+    if not _can_ask():
+        from ralph.loop.runs import require_trust as refuse_untrusted
+
+        refuse_untrusted(config, str(root))
     review = review_trust(root)
     print_review(review, sys.stderr)
     if not _ask(sys.stderr):
@@ -160,7 +165,7 @@ def _show(review: TrustReview, format: str) -> int:
 
 def print_review(review: TrustReview, file: TextIO) -> None:
     """Print what a directory brings, as a difference from what was trusted before."""
-    state = "has changed since you trusted it" if review.was_trusted else "is not trusted on this machine"
+    state = "has changed since it was trusted" if review.was_trusted else "is not trusted on this machine"
     print(f"{printable(review.directory)} {state}.", file=file)
     if review.new_settings:
         print("\nIts settings decide what runs, what reaches programs, or where data is stored:", file=file)

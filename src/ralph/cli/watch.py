@@ -28,7 +28,7 @@ Shows what ralph run shows, starting with the current attempts, for all runs of 
 the last of them ends. If none is active, it waits for one. Ctrl+C and q stop watching; the run
 continues.
 
-Keys in a terminal: p pause or resume, s stop, a answer a question, l log of the agent, m memories
+Keys in a terminal: p pause or continue, s stop, a answer a question, l log of the agent, m memories
 shown to it, q quit.
 
 Exit codes: 0 the runs ended, or q, 1 a run was killed or cannot be watched from here, 3 nothing is
@@ -84,11 +84,11 @@ def _watch(project: Project, watcher: RunWatcher, format: str) -> bool:
     """Show events as they arrive, and do what keys say; return whether the runs ended before a person quit."""
     from ralph.cli.keys import Keys, can_read_keys
     from ralph.cli.progress import open_progress_view
-    from ralph.cli.watch_keys import HELP, WatchKeys
+    from ralph.cli.watch_keys import WatchKeys, keys_help
 
     has_keys = format == "text" and can_read_keys()
     with Keys(is_on=has_keys) as keys, open_progress_view(format) as view:
-        _introduce(view, watcher, format, HELP if has_keys else "")
+        _introduce(view, watcher, format, keys_help() if has_keys else "")
         controls = WatchKeys(project, watcher, view, keys)
         while watcher.followed or not watcher.ended:
             events = watcher.poll()
@@ -100,6 +100,8 @@ def _watch(project: Project, watcher: RunWatcher, format: str) -> bool:
             key = keys.read(0.0 if events else POLL_SECONDS)
             if key and not controls.press(key):
                 return False
+            controls.drop_old_question()
+            view.describe(WAITING, controls.help if has_keys else "")
     return True
 
 

@@ -163,8 +163,9 @@ def _read_toml(directory: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        what = f"Cannot read {TOML_NAME}: {one_line(clean(str(error)))}."
-        raise ConfigError(f"{what} Correct it; to see what changed: git diff {TOML_NAME}") from error
+        from ralph.core.toml_problems import describe_toml_problem
+
+        raise ConfigError(describe_toml_problem(TOML_NAME, text, error)) from error
 
 
 def parse_toml(text: str, max_kb: int = MAX_TOML_KB) -> dict[str, Any]:
@@ -323,7 +324,8 @@ def _warn_unknown_key(warnings: list[str], source: str, name: str, known: Iterab
         return
     name = _printable(name)
     close = difflib.get_close_matches(name, list(known), n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
+    homes = [f"[{one.name}]" for one in SECTIONS.values() if name.rpartition(".")[2] in one.settings]
+    hint = f" It belongs under {' or '.join(homes)}." if homes else f" Did you mean {close[0]}?" if close else ""
     warnings.append(f"{source}: ignoring unknown key {name}.{hint}")
 
 

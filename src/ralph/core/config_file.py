@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 COMMENT_COLUMN = 27
 """Column of the comments in the template."""
 TEMPLATE_HEADER = (
-    '# Ralph settings of this project. Uncomment a line to change its default; "for example" lines have no default.\n'
+    "# Ralph settings of this project. To change a default, uncomment its line and the [section] above it.\n"
+    '# "for example" lines have no default.\n'
 )
 
 
@@ -28,7 +29,7 @@ def config_template() -> str:
 
 
 def _section_lines(section: Section) -> Iterator[str]:
-    yield _with_comment(f"[{section.name}]", section.comment)
+    yield _with_comment(f"# [{section.name}]", section.comment)
     tables = []
     for name, setting in section.settings.items():
         if isinstance(setting.default, dict):
@@ -38,7 +39,7 @@ def _section_lines(section: Section) -> Iterator[str]:
     for name, setting in tables:
         prefix = "for example: " if setting.example else ""
         yield ""
-        yield _with_comment(f"[{section.name}.{name}]", prefix + setting.comment)
+        yield _with_comment(f"# [{section.name}.{name}]", prefix + setting.comment)
         yield from (f"# {line}" for line in [setting.example] if line)
         yield from (f"# {key} = {to_toml(value)}" for key, value in setting.default.items())
 

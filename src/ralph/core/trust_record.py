@@ -153,7 +153,7 @@ def untrusted_text(root: Path | str, names: Iterable[str]) -> str:
     """Return which settings do not count, and why: they have changed, or the directory was never trusted."""
     known = read_trust(root)
     if known and known.files:
-        return f"settings changed since you trusted this directory: {', '.join(names)}"
+        return f"settings changed since this directory was trusted: {', '.join(names)}"
     return f"this directory is not trusted; not used: {', '.join(names)}"
 
 

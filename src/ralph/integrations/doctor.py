@@ -45,7 +45,7 @@ class Finding:
     is_fine: bool
     says: str
     mend: str = ""
-    """Suggested fix of a problem."""
+    """Suggested fix of a problem; if `is_fine`, of what deserves a warning."""
     waits: str = ""
     """Item that needs a person's attention although nothing is wrong."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ralph.core.config import apply_flags
 from ralph.core.errors import UsageError
 from ralph.core.records import record, replace
 from ralph.core.text import sanitize
@@ -26,6 +27,8 @@ class PlanOptions:
 
     spec: str
     agent: str = ""
+    program: tuple[str, ...] = ()
+    """Command line of the agent, instead of the configured one."""
     model: str = ""
     max_cost_usd: float = 0.0
     """What the session may cost; 0 for no limit."""
@@ -65,7 +68,9 @@ def propose_plan(
         raise UsageError(
             f"The spec is longer than {MAX_SPEC_LENGTH:,} characters. Plan a part of it.", code="spec-too-long"
         )
-    config, agent = open_asked_agent(config, directory, options.agent, options.model)
+    config, agent = open_asked_agent(
+        apply_flags(config, program=options.program), directory, options.agent, options.model
+    )
     prompt = build_plan_prompt(spec)
     result = PlanResult(agent=agent.name, spec=spec)
     if options.dry_run:

@@ -41,11 +41,7 @@ class QuestionService:
         with store.transaction():
             task = store.tasks.get(task_id)
             if task.status not in _ANSWERABLE:
-                raise ConflictError(
-                    f"{task_id} is {task.status.replace('_', ' ')} and waits for no answer. To tell its agent more:"
-                    f" ralph task update {task_id} --body TEXT",
-                    code="nothing-to-answer",
-                )
+                raise ConflictError(_why_unanswerable(task), code="nothing-to-answer")
             asked = store.questions.waiting(task_id)
             if asked:
                 store.questions.answer(asked, text, self._actor.kind)
@@ -68,3 +64,9 @@ class QuestionService:
             answered_by=self._actor.kind,
             answered_at=now(),
         )
+
+
+def _why_unanswerable(task: Task) -> str:
+    if task.status is TaskStatus.DONE:
+        return f"{task.id} is done and waits for no answer. To have more done: ralph task add TITLE"
+    return f"{task.id} has no open question. To tell its next attempt more: ralph task update {task.id} --body TEXT"

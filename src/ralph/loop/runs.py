@@ -237,7 +237,7 @@ class RunService:
 
         self._actor.require("feature.plan")
         return self._ask(
-            options.agent,
+            options.agent or "command" * bool(options.program),
             options.dry_run,
             lambda asked: propose_plan(
                 self._store,
@@ -356,10 +356,7 @@ class RunService:
         runs = [self._store.runs.get(id)] if id else self._store.runs.latest(MAX_ACTIVE_RUNS)
         active = next((run for run in runs if run.ended_at is None and self._is_active(run)), None)
         if active is None:
-            raise UsageError(
-                f"{id or 'No run'} is {'not ' * bool(id)}active. To continue the latest one: ralph run --resume",
-                code="no-active-run",
-            )
+            raise UsageError(f"{f'{id} is not' if id else 'No run is'} active.", code="no-active-run")
         self._store.runs.set_request(active.id, request)
         return replace(active, request=request)
 

@@ -302,6 +302,11 @@ def _apply(change: FileChange) -> bool:
     return True
 
 
+def is_connected(agent: str, options: SetupOptions) -> bool:
+    """Return whether setup has connected an agent: to a project, or without one for all of them."""
+    return bool(originals_for(agent, options).read())
+
+
 def originals_for(agent: str, options: SetupOptions) -> OriginalFiles:
     """Return the store of an agent's original files."""
     if options.root:

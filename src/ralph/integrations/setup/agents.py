@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from shutil import which
 
 from ralph.core import skill
 from ralph.core.errors import UsageError
@@ -439,3 +440,9 @@ def all_file_edits(agent: str, options: SetupOptions) -> list[Edit]:
     first = edits[0]
     others = [path for path in _config_paths(agent, options) if path != first.path]
     return [*edits, *(replace(first, path=path) for path in others)]
+
+
+def is_missing(agent: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the program of an agent is not in the PATH, where it is started from."""
+    recipe = RECIPES[agent]
+    return recipe.has_command and which(recipe.program, path=environment.get("PATH", "")) is None

@@ -14,7 +14,7 @@ from ralph.core.errors import RalphError
 from ralph.core.records import replace
 from ralph.integrations.doctor import Finding
 from ralph.integrations.setup import originals_for, setup_options
-from ralph.integrations.setup.agents import RECIPES, all_file_edits, display_name, file_edits
+from ralph.integrations.setup.agents import RECIPES, all_file_edits, display_name, file_edits, is_missing
 from ralph.integrations.setup.edits import JsonEdit
 from ralph.integrations.setup.entries import OurEntries
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonDialect, JsonText
@@ -78,10 +78,13 @@ def _check_connection(agent: str, options: SetupOptions, root: Path) -> Iterator
             *("skill" if skill else "", "section" if section else ""),
         ]
         where = "connected" if options.root else "connected for all your projects"
-        says = (
-            f"{where}: {', '.join(filter(None, parts)) or 'nothing'}{_missing_agent_note(agent, options.environment)}"
-        )
-        yield Finding(about=agent, is_fine=True, says=says)
+        says = f"{where}: {', '.join(filter(None, parts)) or 'nothing'}"
+        if is_missing(agent, options.environment):
+            program = RECIPES[agent].program
+            mend = f"install {program}, or add its directory to the PATH"
+            yield Finding(about=agent, is_fine=True, says=f"{says}; {program} is not in the PATH", mend=mend)
+        else:
+            yield Finding(about=agent, is_fine=True, says=says)
 
 
 def _find_entries(edit: Edit, *, is_known: bool) -> OurEntries:
@@ -136,13 +139,6 @@ def _program_of(command: str) -> str:
 
 def _is_runnable(command: str, environment: Mapping[str, str]) -> bool:
     return which(command, path=environment.get("PATH", "")) is not None
-
-
-def _missing_agent_note(agent: str, environment: Mapping[str, str]) -> str:
-    recipe = RECIPES[agent]
-    if not recipe.has_command or _is_runnable(recipe.program, environment):
-        return ""
-    return f"; {recipe.program} is not in the PATH"
 
 
 # --- disabled hooks ------------------------------------------------------------------------

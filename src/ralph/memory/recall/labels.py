@@ -38,6 +38,7 @@ FIELD_LABELS = {
     "origin_loops": "loops",
     "state_reason": "reason",
     "stale": "check first",
+    "pinned_at": "pinned",
 }
 """Display names of fields that differ from the internal ones."""
 HIDDEN_FIELDS = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
