@@ -257,10 +257,12 @@ def test_a_read_only_server_changes_nothing(project: Project) -> None:
         (root / ".agent").mkdir(exist_ok=True)
         (root / ".agent/memories.md").write_text("## Fixes\n\n### Start docker first\n> Start docker first.\n")
         status, page = served.get("/")
+        warnings = served.get("/api/status")[1]["warnings"]
     finally:
         served.close()
 
     assert status == 200
+    assert len(warnings) == 1  # the file is not synced
     assert "start-run" not in page
     assert project.tasks.get(task.id).task == task
     assert project.store.memories.all() == []
