@@ -247,7 +247,9 @@ class Project:
     def overview(self, most: int | None = None) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
         files: MemoryFiles | None = self.__dict__.get("files")  # without them, nothing is synced
-        return self._overview(most, problems=tuple(files.problems) if files else self._recorded_file_problems())
+        is_known = files is not None and not files.is_unattended
+        problems = tuple(files.problems) if files and is_known else self._recorded_file_problems()
+        return self._overview(most, problems=problems)
 
     def attention(self, most: int) -> Attention:
         """Return what needs a person, with up to `most` items of each sort."""

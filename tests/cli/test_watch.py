@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ralph.cli import watch_keys
@@ -327,6 +328,18 @@ def test_q_ends_the_watching_alone(here: Path, start: Callable[..., subprocess.P
 
     assert code == 0
     assert running.poll() is None
+
+
+def test_a_terminal_is_as_before_when_the_watching_is_ended_from_elsewhere(here: Path) -> None:
+    def end() -> None:
+        (watching,) = [one for one in psutil.Process().children(recursive=True) if "watch" in one.cmdline()]
+        watching.terminate()
+
+    script = f"{sys.executable} -m ralph -C {here} watch; stty -a; echo over"
+    _, seen = at_terminal(here, program=["/bin/sh", "-c", script], typed=[("q quit", end), ("over", "")])
+
+    assert " echo " in seen
+    assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
 
 
 def test_keys_work_on_plain_lines_too(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:

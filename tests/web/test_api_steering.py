@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,18 @@ def test_a_run_is_started_paused_resumed_and_stopped(ready: Served) -> None:
     }
     assert "agent" not in options
     assert ready.post(f"/api/runs/{run.id}/stop")[1]["code"] == "no-active-run"
+
+
+def test_two_servers_start_one_run(ready: Served) -> None:
+    script = "import sys; from ralph.project import Project; Project.open(sys.argv[1]).runs.launch(RunOptions())"
+    words = [sys.executable, "-c", f"from ralph.loop.options import RunOptions; {script}", str(ready.root)]
+
+    servers = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = [server.communicate()[1] for server in servers]
+
+    assert sorted(server.returncode for server in servers) == [0, 1, 1]
+    assert sum("A run is active" in answer for answer in answers) == 2
+    assert len(runs(ready)) == 1
 
 
 def test_a_run_outlives_the_server_that_started_it(project: Project) -> None:
@@ -243,10 +257,12 @@ def test_a_read_only_server_changes_nothing(project: Project) -> None:
         (root / ".agent").mkdir(exist_ok=True)
         (root / ".agent/memories.md").write_text("## Fixes\n\n### Start docker first\n> Start docker first.\n")
         status, page = served.get("/")
+        warnings = served.get("/api/status")[1]["warnings"]
     finally:
         served.close()
 
     assert status == 200
+    assert len(warnings) == 1  # the file is not synced
     assert "start-run" not in page
     assert project.tasks.get(task.id).task == task
     assert project.store.memories.all() == []

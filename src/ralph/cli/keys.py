@@ -32,6 +32,11 @@ def can_read_keys() -> bool:
         return False
 
 
+def _exit(number: int, _: object) -> None:
+    """End the program in a way that leaves the terminal as it was."""
+    raise SystemExit(128 + number)
+
+
 class Keys:
     """Keys pressed at the terminal; none of them if it is off."""
 
@@ -44,11 +49,13 @@ class Keys:
             self._before = termios.tcgetattr(sys.stdin.fileno())
             self._start()
             signal.signal(signal.SIGCONT, lambda *_: self._start())  # a shell that had the terminal has changed it
+            signal.signal(signal.SIGTERM, _exit)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._is_on:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._stop()
 
     def _start(self) -> None:

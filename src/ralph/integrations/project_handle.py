@@ -47,6 +47,8 @@ class ProjectHandle:
         self._background = background
         self._figures = figures
         self._is_read_only = is_read_only
+        self.file_problems: tuple[str, ...] | None = None
+        """With `is_read_only`, what is wrong with the memory files; None if that is only known from the last sync."""
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
 
@@ -85,7 +87,8 @@ class ProjectHandle:
     def _leave_files_to_background(self, project: Project) -> None:
         background = self._background if self._background and self._background.is_active else None
         project.files.is_paused = self._is_read_only or background is not None
-        project.files.problems = list(background.problems) if background else []
+        project.files.problems = list(background.problems if background else self.file_problems or ())
+        project.files.is_unattended = self._is_read_only and self.file_problems is None
 
     def release(self) -> None:
         """Release store resources until the next use."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 from ralph.core.agents import AGENTS
 from ralph.core.config import STRATEGIES, load_config
@@ -23,7 +24,7 @@ from ralph.loop.workers import is_run_active, is_worker_alive, worker_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from ralph.core.config import Config
@@ -98,11 +99,23 @@ def run_choices(root: str, store: Store) -> RunChoices:
 
 def launch_run(root: str, store: Store, options: RunOptions) -> Run:
     """Start a run in a process of its own, which outlives this one, and return it once it is recorded."""
-    with _launching:  # two requests at a time must not start two runs
+    with _launching, _locked(root):  # two requests at a time must not start two runs, nor two servers
         config = _trusted_config(root)
         _require_startable(root, store, config)
         _require_offered(config, store, options)
         return _start(root, store, _arguments(config, options))
+
+
+@contextmanager
+def _locked(root: str) -> Iterator[None]:
+    """Let other servers of the same directory wait until a run that is being started is recorded."""
+    import fcntl
+
+    path = _log_path(root).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 # --- what is allowed ------------------------------------------------------------------
@@ -197,8 +210,7 @@ def _arguments(config: Config, options: RunOptions) -> list[str]:
 
 
 def _start(root: str, store: Store, arguments: list[str]) -> Run:
-    log = _path(state_path(root, "launched"))
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = _log_path(root)
     log.unlink(missing_ok=True)  # an earlier run may still write into the old file
     with log.open("xb") as file:
         process = subprocess.Popen(
@@ -231,6 +243,10 @@ def _last_words(log: Path) -> str:
     except OSError:
         text = ""
     return text[-MAX_ERROR_CHARACTERS:].removeprefix("error: ") or "it ended without a message."
+
+
+def _log_path(root: str) -> Path:
+    return _path(state_path(root, "launched"))
 
 
 def _path(text: str) -> Path:

@@ -30,6 +30,8 @@ class MemoryFiles:
         self._actor = actor
         self.is_paused = False
         """Whether syncing is left to somebody else, such as a background thread."""
+        self.is_unattended = False
+        """Whether nobody here syncs them, so that `problems` are not known."""
         self.problems: list[str] = []
         """What is wrong with the files, one sentence each."""
         self._held_problem = ""

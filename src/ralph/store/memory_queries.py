@@ -70,7 +70,7 @@ RULES_BY_PEOPLE = """
     SELECT DISTINCT e.memory_id FROM memory AS r
     JOIN memory_events AS e ON e.project_id = r.project_id AND e.memory_id = r.id
     WHERE r.project_id = :project_id AND r.rule <> '' AND r.state || '' = 'active'
-        AND (e.who IN ('person', 'file') OR (e.who = 'ralph' AND e.why LIKE :shared || '%'))
+        AND (e.who IN ('person', 'file') OR (e.who = 'ralph' AND e.why LIKE :shared))
 """
 """Active memories that state a rule and that a person has added or changed, or shared from another project."""
 SHARED_FROM = "shared from "
@@ -121,7 +121,7 @@ class MemoryReader:
 
     def with_rules_by_people(self) -> set[str]:
         """Return the ids of active memories that state a rule and that a person has added, changed or shared."""
-        return {row["memory_id"] for row in self.scope.query(RULES_BY_PEOPLE, shared=SHARED_FROM)}
+        return {row["memory_id"] for row in self.scope.query(RULES_BY_PEOPLE, shared=f"{SHARED_FROM}%")}
 
     def has_rules(self) -> bool:
         """Return whether any memory or passage may state a rule, or is pinned."""

@@ -200,7 +200,8 @@ class WebApp:
 
             if endpoint.method == "GET" and self._threads.leaves_files_to_background:
                 items = request.query_params.multi_items()
-                result = await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work))
+                problems = self._threads.file_problems
+                result = await self._readers.answer(endpoint, path, items, lambda: self._threads.use(work), problems)
             elif endpoint.method == "GET":
                 result = await self._threads.use(work)
             else:

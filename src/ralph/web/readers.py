@@ -46,6 +46,8 @@ class ReadRequest(msgspec.Struct):
     """Path of the endpoint, with the names of its parameters."""
     parameters: list[str]
     query: list[tuple[str, str]]
+    file_problems: tuple[str, ...] = ()
+    """What the server, which syncs the memory files, found wrong with them."""
 
 
 class ReadAnswer(msgspec.Struct):
@@ -65,6 +67,7 @@ class ReaderProcesses:
         self._root = root
         self._count = min(MAX_PROCESSES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="ralph-reader")
+        self._meeting = threading.Barrier(self._count)
         self._local = threading.local()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._starts: list[Future[object]] = []
@@ -76,13 +79,16 @@ class ReaderProcesses:
         parameters: Sequence[str],
         query: list[tuple[str, str]],
         otherwise: Callable[[], Awaitable[RawResponse]],
+        file_problems: tuple[str, ...] = (),
     ) -> RawResponse:
         """Return the answer to a read, by a process if many ask at once, else by the server itself."""
         self._reads += 1
         try:
             answer = None
             if self._is_ready():
-                request = ReadRequest(path=endpoint.path, parameters=list(parameters), query=query)
+                request = ReadRequest(
+                    path=endpoint.path, parameters=list(parameters), query=query, file_problems=file_problems
+                )
                 answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, request)
             if answer and answer.is_answered:
                 return RawResponse(text=answer.text, is_text=answer.is_text, file_name=answer.file_name)
@@ -93,12 +99,11 @@ class ReaderProcesses:
     def _is_ready(self) -> bool:
         """Return whether processes can be asked; start them if many ask."""
         if not self._starts and self._reads > BUSY_READS:
-            meeting = threading.Barrier(self._count)  # each thread starts one process
-            self._starts = [self._threads.submit(self._start, meeting) for _ in range(self._count)]
+            self._starts = [self._threads.submit(self._start) for _ in range(self._count)]
         return bool(self._starts) and all(one.done() for one in self._starts)
 
-    def _start(self, meeting: threading.Barrier) -> None:
-        meeting.wait()
+    def _start(self) -> None:
+        self._meeting.wait()  # so that each thread starts one process
         self._ask(ReadRequest(path="", parameters=[], query=[]))
 
     def _ask(self, request: ReadRequest) -> ReadAnswer | None:
@@ -128,6 +133,7 @@ class ReaderProcesses:
 
     def close(self) -> None:
         """End the processes after what they answer."""
+        self._meeting.abort()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
             assert process.stdin
@@ -165,8 +171,8 @@ def main(root: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, whose end is the end of the input
     endpoints = {endpoint.path: endpoint for endpoint in ENDPOINTS if endpoint.method == "GET"}
-    figures = FigureCache()
-    handle = ProjectHandle(root, figures=lambda _: figures, is_read_only=True)
+    # A cache for each opened project: settings or the database may be others the next time.
+    handle = ProjectHandle(root, figures=lambda _: FigureCache(), is_read_only=True)
     answers, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing else may be printed into the answers
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         request = msgspec.msgpack.decode(frame, type=ReadRequest)
@@ -183,6 +189,7 @@ def _answer(handle: ProjectHandle, endpoint: Endpoint | None, request: ReadReque
         result = endpoint.handler(project, *request.parameters, **arguments)
         return result if isinstance(result, RawResponse) else RawResponse(text=encode_json(result))
 
+    handle.file_problems = request.file_problems
     try:
         result = handle.call_with_project(work)
     except RalphError:  # the server asks again itself, and reports it

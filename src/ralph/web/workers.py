@@ -63,6 +63,11 @@ class ProjectThreads:
         """Whether no request syncs the memory files itself."""
         return self._background is not None and self._background.is_active
 
+    @property
+    def file_problems(self) -> tuple[str, ...]:
+        """What the background found wrong with the memory files."""
+        return tuple(self._background.problems) if self._background else ()
+
     async def run(self, work: Callable[[], R]) -> R:
         """Run a function that needs no project in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._others, work)

@@ -114,6 +114,8 @@ class Repository:
         """Common git directory of the repository."""
         self._identity = _missing_identity(top)
         self._held = threading.local()
+        self._last_tree = "", ""
+        """Commit that was last looked at, and its tree."""
         # Where a session has deleted the repository, git would take the one around it.
         self._environment = {"GIT_CEILING_DIRECTORIES": str(top.parent)}
 
@@ -233,6 +235,14 @@ class Repository:
                 self._locks().remove(handle)
         finally:
             os.close(handle)
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree of a commit; empty if it is not there."""
+        last = self._last_tree
+        if last[0] != commit:
+            ran = self.try_git(self.top, "rev-parse", "-q", "--verify", f"{commit}^{{tree}}")
+            self._last_tree = last = commit, ran.stdout.strip()
+        return last[1]
 
     def merged_tree(self, one: str, other: str) -> str:
         """Return the tree that merging two commits gives; empty if they conflict."""

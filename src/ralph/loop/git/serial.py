@@ -88,8 +88,6 @@ class SerialWork:
         self._known: WorktreeStatus | None = None
         """Status of the tree as Ralph last saw or left it; None if something ran since."""
         self._known_at = 0.0
-        self._last_tree = "", ""
-        """Commit and its tree."""
 
     @classmethod
     def open(cls, root: Path, mode: str, *, resets: bool, is_only_run: bool) -> tuple[SerialWork | None, str]:
@@ -376,12 +374,7 @@ class SerialWork:
 
     def _tree_of(self, commit: str) -> str:
         """Return the tree of a commit, which is empty before the first one; an empty string if it is not there."""
-        if not commit:
-            return EMPTY_TREE
-        if self._last_tree[0] != commit:
-            ran = self._repository.try_git(self._top, "rev-parse", "-q", "--verify", f"{commit}^{{tree}}")
-            self._last_tree = commit, ran.stdout.strip()
-        return self._last_tree[1]
+        return self._repository.tree_of(commit) if commit else EMPTY_TREE
 
     def _commit(self, tree: str, head: str, message: str, files: Sequence[str]) -> tuple[str, bool]:
         """Commit a tree on the branch that is checked out; return the commit, and whether the index has it, too."""
