@@ -680,6 +680,31 @@ def test_an_unknown_type_is_imported_as_another_one_and_said(here: Path, ralph: 
     assert (listed["About the banana."]["type"], listed["About the banana."]["tags"]) == ("other", ["banana"])
 
 
+def test_a_title_is_not_cut_at_an_exclamation_mark_in_a_name(ralph: Ralph) -> None:
+    for text in (
+        "Library code must not call println! because output is lost",
+        "Use println! for output. It is flushed.",
+    ):
+        remember(ralph, text, "-t", "constraint")
+
+    titles = {one["title"] for one in ralph("list", "--format", "json").json}
+    assert titles == {"Library code must not call println! because output is lost", "Use println! for output"}
+
+
+def test_what_was_deleted_is_nobodys_near_duplicate(ralph: Ralph) -> None:
+    texts = (
+        "Write the failing test before the fix in every module",
+        "Write the failing test before the fix in each module",
+    )
+    first, second = (remember(ralph, text, "-t", kind) for text, kind in zip(texts, ("fix", "fix"), strict=True))
+    assert f"{first}" in ralph("consolidate", "--dry-run").out
+
+    ralph("delete", first)
+
+    assert ralph("consolidate", "--dry-run").out.strip() == "Nothing to consolidate."
+    assert [one["id"] for one in ralph("list", "--format", "json").json] == [second]
+
+
 def test_knowledge_whose_text_is_replaced_is_updated_not_known(here: Path, ralph: Ralph) -> None:
     first = ralph("add", "Kept in cents.", "--type", "knowledge", "--title", "Money", "--tags", "money")
     again = ralph("add", "Kept in cents.", "--type", "knowledge", "--title", "Money", "--tags", "money")

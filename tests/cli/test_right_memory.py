@@ -28,8 +28,9 @@ OTHERS = (
 LOGIN = "Login tests need TZ=UTC"
 NONSENSE = "xyzzy plugh"
 LONG_TASK = (
-    "The billing team wants refunds to be visible in the ledger. Extend the schema with the new columns, write the"
-    " migrations, adapt the serializers and the admin pages, and describe the columns for the people in finance."
+    "The billing team wants refunds to be visible in the ledger. Extend the schema with the new columns. Write the"
+    " migrations. Adapt the serializers and the admin pages as well, and describe the new columns for the people in"
+    " finance."
 )
 LEARNINGS = {
     "version": "1.0.0",
@@ -93,7 +94,36 @@ def test_a_prompt_shows_what_is_about_the_task_however_it_is_put(ralph: Ralph, t
 def test_knowledge_is_shown_for_a_long_task_that_names_its_tag(ralph: Ralph) -> None:
     ralph("memory", "add", "Every revision has a downgrade.", "--tags", "migrations,alembic")
 
+    assert len(LONG_TASK.split()) == 40
     assert "Every revision has a downgrade." in prompt_of(ralph, "Show refunds in the ledger", "--body", LONG_TASK)
+    assert "both mention migrations" in why(ralph, "Every revision has a downgrade.", "Show refunds", LONG_TASK)
+
+
+def why(ralph: Ralph, text: str, title: str, body: str = "") -> str:
+    """Return what `ralph memory why` says about a memory and a new task."""
+    task = ralph("task", "add", title, "--body", body, "--format", "quiet").out.strip()
+    (id,) = [one["id"] for one in ralph("memory", "list", "--format", "json").json if text in one["content"]]
+    return " ".join(ralph("memory", "why", id, "--task", task).out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "reason"),
+    [
+        (LOGIN, "Fix the login tests", "both mention login"),
+        (LOGIN, "Fix the login tests again 7", "both mention login"),
+        (OTHERS[2], "Fix the login tests again 7", "nothing in common with the task but common words"),
+        (OTHERS[1], "yes, go on", "no distinctive word in common with the task"),
+        (OTHERS[1], NONSENSE, "no distinctive word in common with the task"),
+        (OTHERS[2], "Start docker", "both mention docker"),
+    ],
+)
+def test_why_says_in_words_what_brings_a_memory_or_keeps_it_out(
+    ralph: Ralph, text: str, title: str, reason: str
+) -> None:
+    told = why(ralph, text, title)
+
+    assert reason in told
+    assert ("Included in the next prompt" in told) == reason.startswith("both")
 
 
 def test_what_loops_taught_fills_its_section(ralph: Ralph, tmp_path: Path) -> None:
@@ -107,6 +137,13 @@ def test_what_loops_taught_fills_its_section(ralph: Ralph, tmp_path: Path) -> No
     assert "Test-driven development (effectiveness: 85%)" in section
     assert "Avoid: Module not found - verify dependencies" in section
     assert "## Time/Iteration Estimates" in section
+    task, other = (
+        ralph("task", "add", title, "--format", "quiet").out.strip()
+        for title in ("Fix failing authentication tests", "Document the command line")
+    )
+    for id in ("learn-000", "learn-001", "learn-002"):
+        assert "learned from tasks of the same type." in ralph("memory", "why", id, "--task", task).out
+        assert "was learned from test-fix tasks" in ralph("memory", "why", id, "--task", other).out
 
 
 def test_a_feature_name_brings_what_is_tagged_with_it(ralph: Ralph) -> None:

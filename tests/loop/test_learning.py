@@ -99,6 +99,18 @@ def test_the_notes_of_a_done_attempt_tell_of_the_project(project: Project) -> No
     assert not any("looked around" in memory.content for memory in project.store.memories.all())
 
 
+def test_the_memory_files_that_ralph_writes_are_no_work_of_a_session(project: Project) -> None:
+    project.tasks.add("Add an endpoint")
+    files = (".agent/memories.md", ".ralph/knowledge/tabs.md", "api.py")
+
+    run(project, ScriptedAgent(AgentReply(text=FAILED, files=files), done("Added it.", files)))
+
+    done_, failed = project.store.attempts.latest(2)
+    assert done_.files == failed.files == ("api.py",)
+    (report,) = project.store.failures.latest(1)
+    assert report.files == ("api.py",)
+
+
 def test_a_hand_over_between_roles_keeps_what_was_found(project: Project) -> None:
     text = (
         "- The API handlers are organised in internal/api/, with one file per resource.\n"

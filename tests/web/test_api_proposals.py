@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ralph.core.records import MemoryState, replace
-from ralph.memory.capture.reflection import Proposal, content_mark
-from ralph.memory.reflection import read_state, save_state
+from ralph.memory.capture.reflection import Proposal, ReflectionAnswer, content_mark
+from ralph.memory.reflection import read_state, save_state, stage_answer
 from tests.make import a_memory, remember
 from tests.web.asking import Served
 
@@ -46,6 +46,34 @@ def test_proposals_are_listed_applied_and_discarded(served: Served) -> None:
     assert served.project.store.memories.get(second).state is MemoryState.ACTIVE
     assert served.get(ALL)[1]["items"] == []
     assert served.post(f"{ALL}/apply", {"numbers": [1]})[0] == 404
+
+
+def test_proposals_that_were_applied_are_undone_as_one_change(served: Served) -> None:
+    ids = propose(served)
+
+    _, applied = served.post(f"{ALL}/apply", {"numbers": []})
+    assert [served.project.store.memories.get(id).state for id in ids] == [MemoryState.PRUNED] * 2
+    status, _ = served.post(f"/api/changes/{applied['change_id']}/undo")
+
+    assert status == 200
+    assert [served.project.store.memories.get(id).state for id in ids] == [MemoryState.ACTIVE] * 2
+
+
+def test_what_a_reflection_adds_is_listed_approved_and_put_back(served: Served) -> None:
+    quote = "Round half up, or the totals are wrong"
+    addition = Proposal(action="add", kind="pitfall", content="Totals are rounded half up.", quotes=(("ep-1", quote),))
+    (memory,), _, _ = stage_answer(served.project.store, ReflectionAnswer(proposals=(addition,)), "claude")
+
+    (waiting,) = served.get("/api/staging")[1]["items"]
+    assert waiting["memory"]["id"] == memory.id
+    assert quote in str(waiting)
+    assert quote in served.get("/staging")[1].replace("&#34;", '"')
+    assert served.post(f"/api/staging/{memory.id}/approve", {})[0] == 200
+    assert served.project.store.memories.get(memory.id).state is MemoryState.ACTIVE
+    served.post(f"/api/memories/{memory.id}/undo")
+    assert served.project.store.memories.get(memory.id).state is MemoryState.QUARANTINED
+    assert served.post(f"/api/staging/{memory.id}/reject", {"reason": "obvious"})[0] == 200
+    assert served.project.store.memories.get(memory.id).state is MemoryState.REJECTED
 
 
 def test_the_staging_page_shows_proposals(served: Served) -> None:

@@ -441,6 +441,8 @@ def print_rank(why: Explanation | EpisodeExplanation, *, because: str = "", with
     if why.relevance is not None:
         estimate = f"{why.relevance:.0%} likely to be relevant to {why.task_id}: {printable(why.evidence)}."
         print(wrap_line(estimate, "  ", "    "))
+    elif why.evidence:  # a learning of previous loops, which is found by what it is for
+        print(wrap_line(f"Relevant to {why.task_id}: {printable(why.evidence)}.", "  ", "    "))
     if with_score and why.score is not None:
         rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
         print(f"  Score for {why.task_id}: {why.score:.2f}{rank}")

@@ -20,6 +20,11 @@ OLD_MEMORIES_PATH = ".ralph/agent/memories.md"
 KNOWLEDGE_DIR = ".ralph/knowledge/"
 
 
+def is_memory_file(path: str) -> bool:
+    """Return whether a relative path is that of a memory file, which Ralph writes while sessions run."""
+    return path in (MEMORIES_PATH, OLD_MEMORIES_PATH) or path.startswith(KNOWLEDGE_DIR)
+
+
 def memories_path(root: Path | str) -> str:
     """Return the relative path of the markdown memories, whether or not the file exists."""
     if not os.path.lexists(f"{root}/{MEMORIES_PATH}") and os.path.lexists(f"{root}/{OLD_MEMORIES_PATH}"):

@@ -259,10 +259,25 @@ def _ids_of_rules(prompt: Prompt) -> set[str]:
 
 def _why_unranked(memory: Memory, context: RecallContext) -> str:
     """Return why a memory is not in the ranking for a context."""
+    if memory.structured_content:
+        return _why_not_learned_for(memory, context)
     from ralph.memory.recall.candidates import MAX_CANDIDATES
 
     text = "\n".join((memory.title, memory.content, *memory.tags))
     return _why_not_found(text, memory.files, context, MAX_CANDIDATES)
+
+
+def _why_not_learned_for(memory: Memory, context: RecallContext) -> str:
+    """Return why what a previous loop taught, which is found by type, error and files, is not for a context."""
+    from ralph.memory.lifecycle.task_type import classify_objective
+    from ralph.memory.recall.learnings import MAX_PER_KIND, MIN_CONFIDENCE
+
+    if memory.confidence < MIN_CONFIDENCE:
+        return f"has a confidence of {memory.confidence:.2f}, below {MIN_CONFIDENCE}"
+    wanted = context.task_type or classify_objective(context.title or context.body)
+    if memory.task_type != wanted:
+        return f"was learned from {memory.task_type} tasks, and this is a {wanted} task"
+    return f"not among the {MAX_PER_KIND.get(memory.kind, 0)} best of its kind for {wanted} tasks"
 
 
 def _why_episode_unranked(episode: Episode, context: RecallContext) -> str:

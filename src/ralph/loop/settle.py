@@ -6,6 +6,7 @@ import hashlib
 import re
 
 from ralph.core.excerpt import excerpt, looks_like_error
+from ralph.core.memory_files import is_memory_file
 from ralph.core.records import (
     FAILED_OUTCOMES,
     LIMIT_CATEGORIES,
@@ -163,7 +164,7 @@ def _ended(
         excused=excused or bool(judgment.question),
         turns=_sum(reply.turns, review.turns if review else None),
         agent_session=sanitize(one_line(reply.session, MAX_SESSION_ID_LENGTH)),
-        files=tuple(sanitize(path) for path in reply.files or ()),
+        files=tuple(sanitize(path) for path in reply.files or () if not is_memory_file(path)),
         notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _handover_message(judgment, move)]))),
         feedback=feedback,
         difficulty=sigils.difficulty,

@@ -138,6 +138,18 @@ def test_what_a_memory_tells_is_not_quoted_again(store: Store) -> None:
     assert [one.why for one in left_out] == ["told as a memory"] * (len(found) - 1)
 
 
+def test_a_prompt_tells_a_memory_and_quotes_what_was_said_besides(project: Project) -> None:
+    rule = "Retries of the upstream are capped at five."
+    project.memory.add(rule, type="decision")
+    project.store.episodes.add([an_episode(f"{rule} The upstream blocks whoever retries more.", source="s1")])
+    task = project.tasks.add("How many retries does the upstream allow?")
+
+    prompt = project.prompts.preview(task.id)
+
+    assert prompt.text.count(rule) == 1
+    assert "The upstream blocks whoever retries more." in prompt.text
+
+
 def test_the_prompt_of_a_task_has_past_work_within_its_budget(project: Project) -> None:
     fill(project.store)
     task = project.tasks.add("The retrier retries past the upstream rate limit window")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.records import replace
 from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
@@ -18,6 +19,8 @@ MAX_READ = 200
 """Number of the most trusted learnings of each kind that are ranked."""
 MIN_CONFIDENCE = 0.3
 """Confidence below which a learning is not shown."""
+_REASONS = {"task type": "learned from tasks of the same type", "error": "is about the same error"}
+"""What a share of the score means, in words."""
 
 
 def recall_learnings(store: Store, context: RecallContext, kinds: Iterable[str] = ()) -> list[RecalledMemory]:
@@ -41,9 +44,12 @@ def _of_kind(store: Store, context: RecallContext, kind: str) -> list[RecalledMe
         return []
     from ralph.memory.recall.formulas import is_for_files, rank_by_weights
 
-    return [
-        one
-        for one in rank_by_weights(memories, context)
-        if any(name in ("task type", "error") and share for name, share in one.because)
-        or is_for_files(one.memory, context.files)
-    ]
+    found = []
+    for one in rank_by_weights(memories, context):
+        shares = dict(one.because)
+        reasons = [_REASONS[name] for name in _REASONS if shares.get(name)]
+        if is_for_files(one.memory, context.files):
+            reasons.append("has examples like the files of the task")
+        if reasons:
+            found.append(replace(one, evidence="; ".join(reasons)))
+    return found
