@@ -137,8 +137,9 @@ def _report_view(project: Project, id: str, runs: Sequence[RunStats]) -> PageVie
 
 def _links(project: Project, report: RunReport) -> dict[str, str]:
     """Return the pages of the tasks and commits of a report; a commit leads to the changes of its attempt."""
-    tasks = (*report.done, *report.waiting, *report.unfinished, *report.done_since, *report.others)
-    links = {one.id: f"/tasks/{quote(one.id, safe='')}" for one in tasks}
+    worked_on = (*report.done, *report.waiting, *report.unfinished, *report.done_since)
+    ids = (*(one.id for one in worked_on), *(one.id for one in report.others))
+    links = {id: f"/tasks/{quote(id, safe='')}" for id in ids}
     attempts = project.journal.attempts(Page(limit=MAX_RUN_ATTEMPTS), run=report.run.id)
     by_commit = {id: one for one in attempts for id in one.commits}
     for commit in (commit for task in report.done for commit in task.commits):
