@@ -235,7 +235,7 @@ $(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
 docs-site: $(VENV)/.docs ## Build the documentation as a site in site/; open site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-capture: $(VENV)/.dev ## Play the first two minutes in a terminal and write docs/images/first-minute.svg and .cast
+capture: $(VENV)/.dev ## Play the first minute in a terminal and write docs/images/first-minute.svg and .cast
 	@$(BIN)/python docs/capture.py
 
 gitleaks: $(VENV)/.dev ## Convert the rules of gitleaks for redaction; CONFIG=gitleaks.toml from its repository

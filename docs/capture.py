@@ -1,4 +1,4 @@
-"""Play the first two minutes with Ralph in a terminal: `make capture`.
+"""Play the first minute with Ralph in a terminal: `make capture`.
 
 Writes docs/images/first-minute.cast, which asciinema plays, and first-minute.svg, which any browser does. Everything
 that is shown below a prompt is what the program printed, in the time it took; only long waits are shortened. A script
@@ -24,13 +24,13 @@ import pyte
 
 IMAGES = Path(__file__).parent / "images"
 COLUMNS, ROWS = 96, 28
-TYPING_SECONDS, THINKING_SECONDS = 0.04, 2.0
-"""Time that a key, and a look at the output, take in the capture, in seconds."""
-MAX_PAUSE_SECONDS = 1.0
+TYPING_SECONDS = 0.02
+"""Time that a key takes in the capture, in seconds."""
+MAX_PAUSE_SECONDS = 0.5
 """Longest time in which nothing happens, in seconds."""
 MIN_FRAME_SECONDS = 0.15
 """Shortest time for which a frame of the image is shown, in seconds."""
-LAST_FRAME_SECONDS = 6.0
+LAST_FRAME_SECONDS = 7.0
 SILENT_SECONDS = 60.0
 """Time after which a silent program is given up, in seconds."""
 CELL_WIDTH, CELL_HEIGHT, MARGIN, FONT_SIZE = 8.4, 18, 14, 14
@@ -46,7 +46,7 @@ COLORS = {
 
 AGENT = """\
 prompt=$(cat)
-say() { sleep 0.5; echo "$1"; }
+say() { sleep 0.3; echo "$1"; }
 say "I read totals.py and its test."
 case "$RALPH_TASK_ID $prompt" in
   "t-cents "*"Previous Attempts"*)
@@ -78,15 +78,14 @@ FILES = {
     ),
 }
 STORY = (
-    "ralph init",
-    'ralph task add "Round totals to cents" --id t-cents',
-    'ralph task add "Add a function for the tax, with rounded money" --needs t-cents',
-    "ralph",
-    '# A script stands in for the agent here. With yours: ralph run --agent claude --gate "…"',
-    'ralph run --gate "python3 -m unittest -q" -- sh ../agent.sh',
-    "ralph report",
-    'ralph memory search "rounding money"',
+    ("ralph init", 0.7),
+    ('ralph task add "Round totals to cents" --id t-cents', 0.5),
+    ('ralph task add "Add a function for the tax, with rounded money" --needs t-cents', 0.5),
+    ('# A script stands in for the agent here. With yours: ralph run --agent claude --gate "…"', 0.5),
+    ('ralph run --gate "python3 -m unittest -q" -- sh ../agent.sh', 3.0),
+    ("git log --oneline", 0.0),
 )
+"""What is typed, and how long its output is left to be read, in seconds: most of it is for what was learned."""
 
 
 class Recording:
@@ -101,15 +100,15 @@ class Recording:
         self._now += min(seconds, MAX_PAUSE_SECONDS)
         self.events.append((self._now, text))
 
-    def think(self) -> None:
+    def leave(self, seconds: float) -> None:
         """Leave time to read."""
-        self._now += THINKING_SECONDS
+        self._now += seconds
 
     def type(self, line: str) -> None:
         """Add a line that a person types after the prompt."""
         self.write("\x1b[1;32m$\x1b[0m ", 0.0)
-        for character in line:
-            self.write(character, TYPING_SECONDS)
+        for part in [line] if line.startswith("#") else line:
+            self.write(part, TYPING_SECONDS)
         self.write("\r\n", 5 * TYPING_SECONDS)
 
     def play(self, command: str, directory: Path, environment: dict[str, str]) -> None:
@@ -130,7 +129,7 @@ class Recording:
 
     def cast(self) -> str:
         """Return the recording as an asciicast, version 2."""
-        head = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "The first two minutes with Ralph"}
+        head = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "The first minute with Ralph"}
         lines = [head, *([round(at, 3), "o", text] for at, text in self.events)]
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
@@ -154,16 +153,17 @@ def record(directory: Path) -> Recording:
         (shop / name).write_text(text)
     scripts = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {"HOME": str(directory), "PATH": scripts, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    environment["GIT_PAGER"] = "cat"
     (directory / ".gitconfig").write_text("[user]\nname = You\nemail = you@localhost\n")
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Add totals"]):
         subprocess.run(["git", *words], cwd=shop, env=environment, check=True)
     recording = Recording()
-    for line in STORY:
+    for line, seconds in STORY:
         recording.type(line)
         if not line.startswith("#"):
             # Nobody is there to answer: what a command would ask about, it leaves out.
             recording.play(f"{line} < /dev/null", shop, environment)
-            recording.think()
+        recording.leave(seconds)
     return recording
 
 
@@ -224,7 +224,7 @@ def draw(pictures: Sequence[tuple[float, tuple[Row, ...]]]) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        ' role="img" aria-labelledby="title"><title id="title">The first two minutes with Ralph in a terminal</title>'
+        ' role="img" aria-labelledby="title"><title id="title">The first minute with Ralph in a terminal</title>'
         f"<style>{style}</style><defs>{''.join(_draw_row(row, number) for row, number in rows.items())}</defs>"
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>'
         f'<svg x="{MARGIN}" y="{MARGIN}" width="{width - MARGIN}" height="{height - MARGIN}">'

@@ -15,6 +15,8 @@ PAGES = sorted(page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md")
 
 MAX_CAPTURE_BYTES = 300_000
 """Maximum size of the image of a terminal, which the first page shows."""
+MAX_CAPTURE_SECONDS, MAX_SECONDS_TO_RECALL = 35, 20
+"""Maximum length of the capture, and of the time until an attempt is shown what an earlier one has learned."""
 PACKAGES = "core|store|formats|agents|memory|loop|integrations|web|cli"
 
 
@@ -83,5 +85,9 @@ def test_the_capture_of_a_terminal_can_be_played() -> None:
     head, *events = [json.loads(line) for line in cast.splitlines()]
     times = [at for at, kind, _ in events if kind == "o"]
     assert (head["version"], len(times), times) == (2, len(events), sorted(times))
+    recalled = next(at for at, _, text in events if "recalled: Round money" in text)
+    duration = float(re.search(r"animation:play ([\d.]+)s", svg)[1])  # type: ignore[index]
+    assert recalled < MAX_SECONDS_TO_RECALL, "what memory is for comes early"
+    assert duration < MAX_CAPTURE_SECONDS
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert len(svg.encode()) < MAX_CAPTURE_BYTES

@@ -102,7 +102,7 @@ def test_every_extra_that_users_install_is_asked_for_by_name_where_it_is_missing
     extras = set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS
 
     assert {one or other for one, other in named} == extras
-    assert f"{PACKAGE}[acp]" in install_hint("acp")
+    assert "[acp]'" in install_hint("acp")
 
 
 def test_the_table_of_dependencies_lists_those_that_are_installed() -> None:

@@ -93,7 +93,7 @@ def install(command: list[str], home: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def check_works(bin: Path, home: Path, hint: str) -> None:
+def check_works(bin: Path, home: Path, hint: str, wheel: Path) -> None:
     """Use the installed commands for the first time, and ask for an extra that is missing."""
     directory = home / "project"
     directory.mkdir()
@@ -104,16 +104,15 @@ def check_works(bin: Path, home: Path, hint: str) -> None:
         assert ran.returncode == 0, ran.stderr
     ran = run([str(bin / "ralph"), "serve"], home, directory)
     assert ran.returncode == 1
-    assert f"{hint} 'ralph-memory[server]'" in ran.stderr
+    assert f"{hint} '{wheel}[server]'" in ran.stderr
 
 
 def test_pip(wheel: Path, interpreter: str, tmp_path: Path) -> None:
     install([interpreter, "-m", "venv", "env"], tmp_path)
     install(["env/bin/python", "-m", "pip", "--quiet", "install", str(wheel)], tmp_path)
 
-    check_works(tmp_path / "env" / "bin", tmp_path, "pip install")
-    # The hint adds the extra to what is installed, from wherever that came.
-    install(["env/bin/python", "-m", "pip", "--quiet", "install", "ralph-memory[server]"], tmp_path)
+    check_works(tmp_path / "env" / "bin", tmp_path, "pip install", wheel)
+    install(["env/bin/python", "-m", "pip", "--quiet", "install", f"{wheel}[server]"], tmp_path)
     code = "import jinja2, msgspec, starlette, uvicorn; import ralph.web.app"
     assert run(["env/bin/python", "-c", code], tmp_path).returncode == 0
 
@@ -135,13 +134,13 @@ def test_the_quick_starts_of_the_readme_work_as_printed(wheel: Path, tmp_path: P
 def test_pipx(wheel: Path, interpreter: str, tmp_path: Path) -> None:
     install([program("pipx"), "install", "--quiet", "--python", interpreter, str(wheel)], tmp_path)
 
-    check_works(tmp_path / "bin", tmp_path, "pipx install --force")
+    check_works(tmp_path / "bin", tmp_path, "pipx install --force", wheel)
 
 
 def test_uv(wheel: Path, interpreter: str, tmp_path: Path) -> None:
     install([program("uv"), "tool", "install", "--quiet", "--python", interpreter, str(wheel)], tmp_path)
 
-    check_works(tmp_path / "bin", tmp_path, "uv tool install --force")
+    check_works(tmp_path / "bin", tmp_path, "uv tool install --force", wheel)
 
 
 def test_the_name_of_the_package_is_a_command_for_uvx_and_pipx_run(wheel: Path, tmp_path: Path) -> None:

@@ -220,6 +220,7 @@ MASKS = (
     (r"\brun-[0-9a-f]{8}(?![0-9a-f])", "run-ID"),
     (r"\bchg-[0-9a-f]{8}(?![0-9a-f])", "chg-ID"),
     (r"\bep-[0-9a-f]{16}(?![0-9a-f])", "ep-ID"),
+    (r"\b(commit(?:ted)?) [0-9a-f]{7,12}\b", r"\1 COMMIT"),
     (r"\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7}(?:[0-9a-f]{5})?\b", "COMMIT"),
     (r"\d{4}-\d\d-\d\d( \d\d:\d\d)?", "DATE"),
     (r"\b\d\d-\d\d \d\d:\d\d(:\d\d)?\b", "DATE"),

@@ -87,9 +87,9 @@ def test_notes_that_another_section_tells_are_not_repeated_in_the_journal() -> N
     assert prompt.text.count(tried) == prompt.text.count(done) == prompt.text.count(fix.content) == 1
     assert journal.shown == ("run-00000001/3",)
     assert [(left.what, left.why) for left in journal.left_out] == [
-        ("run-00000001/1", "told under Previous Attempts"),
-        ("run-00000001/2", "told under Completed Prerequisites"),
-        ("run-00000000/4", "told under Project Knowledge"),
+        ("run-00000001/1", "already in Previous Attempts"),
+        ("run-00000001/2", "already in Completed Prerequisites"),
+        ("run-00000000/4", "already in Project Knowledge"),
     ]
 
 
@@ -110,7 +110,7 @@ def test_of_notes_only_the_sentences_that_nobody_else_tells_are_in_the_journal()
     journal = next(section for section in prompt.sections if section.name == "Run Journal")
     assert "- **Notes**: Two commits. The tax table is next.\n" in journal.text
     assert prompt.text.count(rule) == prompt.text.count(choice) == 1
-    assert [(left.what, left.why) for left in journal.left_out] == [("run-00000001/2", "told in other sections")]
+    assert [(left.what, left.why) for left in journal.left_out] == [("run-00000001/2", "already in other sections")]
 
 
 def test_an_outage_is_told_once_and_is_nothing_to_avoid() -> None:

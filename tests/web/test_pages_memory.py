@@ -184,7 +184,7 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
     assert "Blocked" in page.text
     assert "Mend the parser" in page.text
     assert "failed 1 time in a row" in page.text
-    assert "Nothing is being retried" not in page.text
+    assert "Being retried" in page.text
     assert "Next:" in page.text
     assert "0 of 1 attempts succeeded" in page.text
     assert {given["href"] for given in page.all("a")} >= {"/live", "/staging", "/tasks?status=blocked"}
@@ -218,6 +218,17 @@ def test_the_command_that_is_told_can_be_typed(served: Served, settings: str, co
     assert command in told
     assert f"{command} --holdout 0.1" in page.text
     assert [given["href"] for given in page.all("a") if "primary" in (given.get("class") or "")] == ["/tasks#add"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "command"),
+    [("codex", "ralph run --agent codex --holdout 0.1"), ("command", "ralph run --holdout 0.1 -- …")],
+)
+def test_the_command_that_is_told_names_the_agent_of_the_latest_run(served: Served, agent: str, command: str) -> None:
+    served.project.store.runs.start(agent)
+
+    assert command in page_of(served, "/").text
+    assert command in page_of(served, "/impact").text
 
 
 def a_lift(low: float, difference: float, high: float) -> Lift:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from ralph.core.records import AgentSession, Attempt, AttemptOutcome, HeldChange, Task, TaskStatus, now
+from ralph.core.records import (
+    AgentSession,
+    Attempt,
+    AttemptOutcome,
+    HeldChange,
+    Prompt,
+    PromptSection,
+    Task,
+    TaskStatus,
+    now,
+)
+from ralph.loop.attempt_details import DetailsFile
 from ralph.loop.progress import progress_event
 from ralph.loop.run_recorder import RunRecorder
 from ralph.store.tasks import TaskDraft
@@ -367,6 +380,32 @@ def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> 
     assert len(see(served, "/failures?fingerprint=same&category=test_failure").all("data-report")) == 3
 
 
+def test_a_failure_is_told_once_by_its_error(served: Served) -> None:
+    output = "python3 -m unittest -q\n======\nFAIL: test_total\nAssertionError: 127 != 128"
+    served.project.tasks.add("Parse the file")
+    run = served.project.store.runs.start("test").id
+    task, attempt = begin(served.project.store, run)
+    why = f"the gate `make test` failed: AssertionError: 127 != 128\n{output}"
+    report = a_report(attempt, why, fingerprint="one", trace=output.partition("======\n")[2])
+    finish(served.project.store, task, attempt, AttemptOutcome.RETRIED, TaskStatus.PENDING, report=report)
+
+    failures = see(served, "/failures")
+    page = see(served, f"/tasks/{task.id}")
+
+    assert "AssertionError: 127 != 128" in failures.texts, "the error alone is the headline"
+    assert not failures.all("data-fingerprint"), "a failure that occurred once is no group"
+    assert see(served, "/failures?fingerprint=one").all("data-fingerprint") == ["one"]
+    assert page.text.count("FAIL: test_total") == 1
+
+
+def test_a_task_that_is_done_has_no_next_attempt(served: Served) -> None:
+    served.project.tasks.add("Parse the file")
+    task, _ = attempted(served)
+
+    assert "Next attempt" not in see(served, f"/tasks/{task.id}").text
+    assert see(served, f"/tasks/{task.id}?show=prompt").all("data-section")
+
+
 def test_older_failures_are_on_the_next_page(served: Served) -> None:
     served.project.tasks.add("Try and try")
     for number in range(32):
@@ -458,15 +497,14 @@ def test_a_task_shows_the_change_it_waits_with_and_how_to_approve_it(served: Ser
     assert any(f"+\t{HTML}" in text for text in page.texts)
 
 
+def git_in(root: Path, *words: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    return subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def test_the_changes_of_an_attempt_are_shown_as_text(served: Served) -> None:
     root, store = served.project.root, served.project.store
-
-    def git(*words: str) -> str:
-        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-        return subprocess.run(
-            ["git", *who, *words], cwd=root, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
+    git = partial(git_in, root)
     git("init", "-q")
     git("commit", "-q", "--allow-empty", "-m", "start")
     start = git("rev-parse", "HEAD")
@@ -489,6 +527,42 @@ def test_the_changes_of_an_attempt_are_shown_as_text(served: Served) -> None:
     assert (found["before"], found["after"]) == (start, commit)
     assert f"+{HTML}" in found["text"]
     assert served.get(f"/api/runs/{run}/attempts/99/diff")[0] == 404
+    links = see(served, f"/runs/{run}/report").links()
+    assert {f"/tasks/{task.id}", f"{where}#changes"} <= set(links), "a report leads to its tasks and commits"
+    assert where in see(served, "/").links()
+
+
+def test_changes_since_an_earlier_attempt_say_so(served: Served) -> None:
+    root, store = served.project.root, served.project.store
+    git = partial(git_in, root)
+    git("init", "-q")
+    commits = []
+    for number in range(3):
+        (root / "page.html").write_text(f"{number}\n")
+        git("add", "page.html")
+        git("commit", "-qm", f"version {number}")
+        commits.append(git("rev-parse", "HEAD"))
+    store.tasks.add(TaskDraft(title="Write the page"))
+    run = store.runs.start("test").id
+    saved: dict[str, Any] = {"start_commit": commits[0], "checkpoint": commits[1]}
+    finish(store, *begin(store, run), AttemptOutcome.RETRIED, TaskStatus.PENDING, **saved)
+    saved = {"start_commit": commits[1], "commits": (commits[2],)}
+    finish(store, *begin(store, run), AttemptOutcome.DONE, TaskStatus.DONE, **saved)
+
+    assert "since attempt" not in see(served, f"/runs/{run}/attempts/1").text
+    assert "since attempt 1" in see(served, f"/runs/{run}/attempts/2").text
+
+
+def test_an_attempt_that_only_told_its_result_says_so(served: Served) -> None:
+    served.project.tasks.add("Write the page")
+    _, attempt = attempted(served)
+    prompt = Prompt(text="Do it.", tokens=2, sections=(PromptSection(name="task", text="Do it.", tokens=2),))
+    DetailsFile(served.project.root, attempt, prompt).save()
+
+    page = see(served, f"/runs/{attempt.run_id}/attempts/{attempt.iteration}")
+
+    assert "The agent wrote nothing but its result." in page.text
+    assert "episodes.capture" not in page.text
 
 
 # --- report ---------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import apsw
 import pytest
 
 from ralph.core.errors import RalphError
+from ralph.core.extras import install_hint
 from ralph.project import Project
 from ralph.web import server
 from ralph.web.events import EVENTS_PATH
@@ -216,7 +217,7 @@ def test_without_the_extra_it_says_how_to_get_it(project: Project, missing: str)
     )
 
     assert ran.returncode == 1
-    assert "pip install 'ralph-memory[server]'" in ran.stderr
+    assert install_hint("server") in ran.stderr
     assert "Traceback" not in ran.stderr
 
 

@@ -98,5 +98,5 @@ def _groups(left_out: Sequence[OmittedItem]) -> list[str]:
 
 
 def _as_attribute(predicate: re.Match[str]) -> str:
-    """Return how a reason begins that is said of several items: "4 hardly relevant", "2 with nothing in common"."""
+    """Return how a reason begins that is said of several items: "4 hardly relevant", "2 with no match"."""
     return "with " if predicate[1] == "has" else ""

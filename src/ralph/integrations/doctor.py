@@ -432,7 +432,8 @@ def _memories_file(root: Path) -> Iterator[Finding]:
     if problems:
         return
     if not os.path.lexists(root / name):
-        yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory creates it")
+        what = "patterns, decisions, fixes and context"
+        yield Finding(about="memories", is_fine=True, says=f"no {name} yet; {what} are kept there")
         return
     count = len(parse_document(read_text_bytes(root, name).decode("utf-8", "replace")).entries)
     yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")

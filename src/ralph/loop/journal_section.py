@@ -41,7 +41,7 @@ def untold_entries(
 
 
 def _why_left_out(notes: str, where: str) -> str:
-    return f"told under {where}" if where else "told in other sections" if notes.strip() else "has no notes"
+    return f"already in {where}" if where else "already in other sections" if notes.strip() else "has no notes"
 
 
 def entry_name(entry: Attempt) -> str:

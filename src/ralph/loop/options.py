@@ -99,7 +99,12 @@ EXAMPLE_AGENT = "claude"
 
 def start_command(agent: AgentConfig) -> str:
     """Return the command that starts a run, with an agent if none is configured."""
-    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {EXAMPLE_AGENT}"
+    return "ralph run" if has_agent(agent) else f"ralph run --agent {EXAMPLE_AGENT}"
+
+
+def has_agent(agent: AgentConfig) -> bool:
+    """Return whether the settings name an agent."""
+    return bool(agent.command) or agent.name != "command"
 
 
 def resume_command(ending: str, run_id: str = "") -> str:

@@ -15,11 +15,13 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from ralph.core.records import EPISODE_PREFIX, category_word, now, outcome_word
-from ralph.core.text import one_line
+from ralph.core.text import one_line, without_gate_prefix
 from ralph.web.markdown import render_inline_markdown, render_markdown, word_diff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ralph.core.records import FailureReport
 
 FOLDER = Path(__file__).parent
 TEMPLATES = FOLDER / "templates"
@@ -143,6 +145,18 @@ def short(text: object, length: int = 120) -> str:
     return one_line(str(text), length)
 
 
+def headline(why: str) -> str:
+    """Return the error of a failure report: its first line, without the command of the gate."""
+    return without_gate_prefix(why.partition("\n")[0])
+
+
+def told_once(report: FailureReport) -> tuple[str, str]:
+    """Return why an attempt failed and what was printed, where the reason goes on with what the trace begins with."""
+    reason, _, rest = report.why.partition("\n")
+    begins = report.trace.strip().partition("\n")[0]
+    return (reason, rest) if begins and begins in rest else (report.why, report.trace)
+
+
 def memory_ids(ids: Sequence[str]) -> list[str]:
     """Return the ids of memories among those shown to an agent."""
     return [id for id in ids if not id.startswith(EPISODE_PREFIX)]
@@ -158,6 +172,7 @@ environment.filters |= {
     for one in (ago, when, number, figure, usd, percent, points, seconds, words, state_words, level, short)
 }
 environment.filters |= {"memory_ids": memory_ids, "episode_ids": episode_ids, "outcome_word": outcome_word}
+environment.filters |= {"headline": headline, "told_once": told_once}
 environment.filters |= {"marked": render_markdown, "stressed": render_inline_markdown, "worded": word_diff}
 
 

@@ -150,7 +150,7 @@ def irrelevance_reason(
     if hit.relevance >= minimum:
         return ""
     if not hit.is_related and not hit.inherited and not hit.too_few:
-        return "has nothing in common with the task but common words"
+        return "has only everyday words in common with the task"
     return f"is hardly relevant: {describe_evidence(hit, written)} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
 
 

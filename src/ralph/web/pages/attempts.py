@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_CHARACTERS = 40_000
 """Maximum length of the live output shown, in characters; of more, the end."""
+MAX_EARLIER_ATTEMPTS = 50
+"""Maximum number of attempts at the task among which the one it goes on with is looked for."""
 MAX_MEMORIES = 100
 """Maximum number of memories listed."""
 
@@ -80,6 +82,7 @@ def show_attempt(project: Project, run: str, iteration: str) -> PageView:
             "checks": details.checks if details else (),
             "diff": diff,
             "files": _files(diff) if diff else (),
+            "continued": _continued(project, attempt, diff.before) if diff else None,
             "titles": project.store.tasks.titles([attempt.task_id]),
             "transcript": transcript_of(project, EpisodeKind.ATTEMPT, f"{attempt.run_id}/{attempt.iteration}"),
             "is_active": is_active,
@@ -139,6 +142,14 @@ def _files(diff: AttemptDiff) -> tuple[DiffFile, ...]:
     from ralph.web.diffs import parse_diff
 
     return parse_diff(diff.text)
+
+
+def _continued(project: Project, attempt: Attempt, before: str) -> int | None:
+    """Return the number of the earlier attempt at the task whose unfinished work a diff starts from."""
+    if not attempt.task_id or not before:
+        return None
+    earlier = project.store.attempts.latest(MAX_EARLIER_ATTEMPTS, task=attempt.task_id)
+    return next((one.number for one in earlier if one.checkpoint == before and one != attempt), None)
 
 
 def _output(project: Project, attempt: Attempt) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ralph.core.paging import Page
 from ralph.project import Project
 from ralph.web.endpoints import QueryParams
 from ralph.web.pages.page import PageView, page_url
 from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
+
+if TYPE_CHECKING:
+    from ralph.loop.journal import FailureGroup
 
 FAILURES_PER_PAGE = 30
 """Number of reports on a page."""
@@ -21,6 +26,11 @@ class FailuresPageQuery(QueryParams):
     cursor: Cursor = ""
 
 
+def _is_group(group: FailureGroup, fingerprint: str) -> bool:
+    """Return whether a group is asked for, or says more than the report of an only failure."""
+    return group.fingerprint == fingerprint if fingerprint else group.failures > 1
+
+
 def show_failures(project: Project, query: FailuresPageQuery) -> PageView:
     """Show failures by category, groups of identical ones, and the reports."""
     reports = project.journal.failures(
@@ -32,7 +42,7 @@ def show_failures(project: Project, query: FailuresPageQuery) -> PageView:
     groups = [
         one
         for one in project.journal.failure_groups()
-        if query.category in ("", one.category) and query.fingerprint in ("", one.fingerprint)
+        if query.category in ("", one.category) and _is_group(one, query.fingerprint)
     ]
     filters = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
 

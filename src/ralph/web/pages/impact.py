@@ -13,7 +13,7 @@ from ralph.project import Project
 from ralph.store.memory_queries import row_to_memory
 from ralph.web.endpoints import QueryParams
 from ralph.web.pages.lift import lift_values
-from ralph.web.pages.page import PageView, run_command
+from ralph.web.pages.page import PageView
 from ralph.web.paging import Name
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def show_impact(project: Project, query: ImpactPageQuery) -> PageView:
     return PageView(
         template="impact.html",
         values={
-            **lift_values(project.stats.lift()),
-            "run_command": run_command(project),
+            **lift_values(project, project.stats.lift()),
             "points": [
                 {"at": one.day, "difference": one.difference, "low": one.low, "high": one.high}
                 for one in lift_over_time(project.store)

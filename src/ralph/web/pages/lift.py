@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ralph.core.records import record
+from ralph.web.pages.page import run_command
 
 if TYPE_CHECKING:
     from ralph.memory.lifecycle.lift import Lift, Measure
+    from ralph.project import Project
 
 HOLDOUT_OPTION = "--holdout 0.1"
 """Option of `ralph run` that measures the impact of memory."""
@@ -25,11 +27,11 @@ class IntervalBar:
     zero: float
 
 
-def lift_values(lift: Lift) -> dict[str, Any]:
+def lift_values(project: Project, lift: Lift) -> dict[str, Any]:
     """Return the values of lift.html."""
     return {
         "lift": lift,
-        "holdout_option": HOLDOUT_OPTION,
+        "holdout_command": run_command(project, f" {HOLDOUT_OPTION}"),
         "bar": _bar(lift),
         "measures": [_measure_fields(one) for one in lift.measures],
     }

@@ -47,7 +47,7 @@ def show_overview(project: Project) -> PageView:
             "runs": runs,
             "memory": memory,
             "run_command": run_command(project),
-            **lift_values(lift),
+            **lift_values(project, lift),
             "figures": {
                 "runs": _figures(runs),
                 "growth": [{"at": at, "memories": memories} for at, memories in memory.growth],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from urllib.parse import urlencode
 
 from ralph.core.records import record
-from ralph.loop.options import start_command
+from ralph.loop.options import has_agent, start_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +71,10 @@ def page_url(path: str, **parameters: str | None) -> str:
     return f"{path}?{query}" if query else path
 
 
-def run_command(project: Project) -> str:
-    """Return the command that starts a run in this project, to copy from a page."""
-    return start_command(project.config.agent)
+def run_command(project: Project, options: str = "") -> str:
+    """Return the command that starts a run in this project, to copy from a page: with the agent of the latest run."""
+    agent = project.config.agent
+    latest = next(iter(project.store.runs.latest(1)), None)
+    if latest is None or has_agent(agent):
+        return f"{start_command(agent)}{options}"
+    return f"ralph run{options} -- …" if latest.agent == "command" else f"ralph run --agent {latest.agent}{options}"

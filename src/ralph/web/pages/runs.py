@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from markupsafe import Markup, escape
+
 from ralph.core.paging import Page
 from ralph.core.records import now, record
 from ralph.loop.report_text import report_document
@@ -17,9 +19,10 @@ from ralph.web.pages.page import PageView, page_url, run_command
 from ralph.web.paging import Cursor, Name, decode_cursor, encode_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ralph.core.records import Run
+    from ralph.loop.report import RunReport
     from ralph.loop.stats import RunStats
 
 RUNS_PER_PAGE = 50
@@ -119,8 +122,37 @@ def show_latest_report(project: Project, query: ReportPageQuery) -> PageView:
 def _report_view(project: Project, id: str, runs: Sequence[RunStats]) -> PageView:
     report = project.runs.report(id)
     document = report_document(report, project.store.project_name)
+    links = _links(project, report)
     return PageView(
-        template="run_report.html", values={"report": report, "document": document, "runs": runs, "line": report_line}
+        template="run_report.html",
+        values={
+            "report": report,
+            "document": document,
+            "runs": runs,
+            "line": report_line,
+            "linked": lambda text: _linked(text, links),
+        },
+    )
+
+
+def _links(project: Project, report: RunReport) -> dict[str, str]:
+    """Return the pages of the tasks and commits of a report; a commit leads to the changes of its attempt."""
+    worked_on = (*report.done, *report.waiting, *report.unfinished, *report.done_since)
+    ids = (*(one.id for one in worked_on), *(one.id for one in report.others))
+    links = {id: f"/tasks/{quote(id, safe='')}" for id in ids}
+    attempts = project.journal.attempts(Page(limit=MAX_RUN_ATTEMPTS), run=report.run.id)
+    by_commit = {id: one for one in attempts for id in one.commits}
+    for commit in (commit for task in report.done for commit in task.commits):
+        if one := by_commit.get(commit.id):
+            links[commit.short_id] = f"/runs/{quote(one.run_id, safe='')}/attempts/{one.iteration}#changes"
+    return links
+
+
+def _linked(text: str, links: Mapping[str, str]) -> Markup:
+    """Return a text, escaped, in which tasks and commits are links."""
+    return Markup("").join(
+        Markup('<a class="mono" href="{}">{}</a>').format(links[word], word) if word in links else escape(word)
+        for word in re.split(r"([\w-]+)", text)
     )
 
 

@@ -149,6 +149,7 @@ def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
     parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
     related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
     ready = project.store.tasks.progress.filter_ready(one.id for one in related if one.status is TaskStatus.PENDING)
+    looks = {task.id: display_status(task, ready) for task in related}
     return PageView(
         template="task.html",
         values={
@@ -156,13 +157,13 @@ def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
             "estimate": project.stats.estimate(view.task.title, view.task.body, view.metrics.difficulty or ""),
             "task": view.task,
             "parent": parent,
-            "looks": {task.id: display_status(task, ready) for task in related},
+            "looks": looks,
             "waits_for": [task for task in view.needs if task.status is not TaskStatus.DONE],
             "attempts": _group_identical(
                 [AttemptRow(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in view.attempts]
             ),
             "picked": [(task.id, task.title) for task in view.needs],
-            "run_command": run_command(project),
+            "run_command": run_command(project, f" --task {id}" if looks[id] == "ready" else ""),
             "log": project.tasks.read_log(id)[::-1],
             "features": project.store.features.all(),
             "choices": [task for task in project.tasks.list(Page(limit=MAX_TASK_MENU_CHOICES + 1)) if task.id != id][

@@ -121,7 +121,7 @@ function showAttempt(worker, data, at) {
   one.facts.replaceChildren(
     ...fact("Attempt", el("span", { data: { attempt: data.attempt } }, `${data.attempt}${worker ? `, worker ${worker}` : ""}`)),
     ...fact("Model", data.model ? `${data.model}${data.model_reason ? `: ${data.model_reason}` : ""}` : "agent default"),
-    ...fact("Hat", data.hat),
+    ...fact("Hat", data.hat === "creator" ? "" : data.hat),
     ...(data.with_memory === false ? fact("Memory", "left out, to measure its impact") : []),
   );
   one.memories.replaceChildren();
