@@ -79,8 +79,8 @@ READS = {
     "ralph.workspace": "actor_at actor_for_file agent_at find_root find_worktree is_project main_worktree"
     " open_own_store open_project_store own_file refuse_tracked shared_project store_url"
     " untrusted_store with_known_password",
-    "ralph.integrations.setup": "check_inside_project originals_for plan_removal plan_setup plugin_directory"
-    " setup_options",
+    "ralph.integrations.setup": "check_inside_project is_connected originals_for plan_removal plan_setup"
+    " plugin_directory setup_options",
 }
 """What changes nothing."""
 FOR_ALL = {

@@ -41,8 +41,7 @@ def put(project: Project, body: str, state: MemoryState = MemoryState.ACTIVE, **
 def with_settings(project: Project, section: str, line: str) -> Project:
     """Return the same project, opened again with one more line in a section of its settings."""
     path = project.root / ".ralph.toml"
-    head, mark, rest = path.read_text().partition(f"\n[{section}]")
-    path.write_text(head + mark + rest.replace("\n", f"\n{line}\n", 1))
+    path.write_text(f"{path.read_text()}\n[{section}]\n{line}\n")
     return Project.open(project.root)
 
 

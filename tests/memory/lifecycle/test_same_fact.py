@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ralph.core.records import MemorySource, replace
 from ralph.memory.lifecycle.duplicates import find_paraphrases, merge_duplicates
-from ralph.memory.lifecycle.same_fact import Relation, is_better_wording, relate
+from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, is_better_wording, relate
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
@@ -129,3 +129,7 @@ def test_a_long_text_is_compared_in_no_time_and_only_with_itself(text: str) -> N
     assert relate(text, text) is Relation.SAME
     assert relate(text, f"{text} more") is Relation.DIFFERENT
     assert time.process_time() - started < 2
+
+
+def test_a_number_that_is_spelled_out_is_another_figure() -> None:
+    assert relate("Columns count from one, tabs count as eight columns.", "Tabs count as 5 columns.") not in ONE_FACT

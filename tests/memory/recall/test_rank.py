@@ -41,6 +41,7 @@ def row(seq: int, title: str, body: str = "", files: tuple[str, ...] = (), **mor
         "used_at": None,
         "verified_at": None,
         "created_at": "2026-05-31T12:00:00.000Z",
+        "updated_at": more.get("created_at", "2026-05-31T12:00:00.000Z"),
         "title_words": " ".join(tokenize(title)),
         "body_words": " ".join(tokenize(body)),
         "path_words": " ".join(word for path in files for word in tokenize_path(path)),

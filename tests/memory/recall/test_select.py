@@ -31,7 +31,7 @@ def test_what_has_too_little_in_common_is_left_out_even_when_nothing_else_is_the
     told = outcome([scored(1, 5.0, relevance=PROMPT_CUT.minimum - 0.01), scored(2, 5.0, relevance=0.0)])
 
     assert "hardly relevant" in told[1]
-    assert "common words" in told[2]
+    assert "everyday words" in told[2]
 
 
 def test_a_second_one_has_to_be_nearly_as_good_as_the_first() -> None:

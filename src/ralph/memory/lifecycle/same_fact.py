@@ -123,7 +123,10 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
-_NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "ten": "10"}
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
+}
 _WORD = re.compile(r"[A-Za-z0-9_#*+./:<>{}=\\-]*[A-Za-z0-9_}>*]|\|\|")
 _CHUNK = re.compile(r"[\w./:#-]+")
 _INNER = re.compile(r"\w(?:[_/.]|::)\w|[a-z][A-Z]|^--[a-z]|^_\w|^/\w")
@@ -142,7 +145,7 @@ def prepare(text: str) -> PreparedText:
         for word, weight in _terms(chunk):
             words.append(word)
             weights[word] = max(weight, weights.get(word, 0.0))
-    spelled = (_NUMBER_WORDS[word] for word in text.lower().split() if word in _NUMBER_WORDS)
+    spelled = (_NUMBER_WORDS[word] for word in _WORD.findall(text.lower()) if word in _NUMBER_WORDS)
     return PreparedText(
         words=tuple(words),
         weights=weights,

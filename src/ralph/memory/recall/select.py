@@ -186,8 +186,13 @@ def _outdated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
 
 
 def _stated_at(hit: ScoredMemory) -> tuple[str, str]:
-    """Return when a memory was stated or verified; ids begin with the time as well, where only the day is known."""
-    return max(str(hit.row["verified_at"] or ""), str(hit.row["created_at"])), str(hit.row["id"])
+    """Return when a memory was stated, edited or verified; ids begin with the time, where only the day is known.
+
+    An import updates all memories at once, which says nothing about their order.
+    """
+    row = hit.row
+    stated = row["created_at"] if row["source"] == MemorySource.IMPORTED else row["updated_at"]
+    return max(str(row["verified_at"] or ""), str(stated)), str(row["id"])
 
 
 def _text(hit: ScoredMemory) -> str:
