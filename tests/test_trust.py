@@ -714,7 +714,7 @@ def test_a_later_edit_is_called_a_change_by_every_command(tmp_path: Path, ralph_
     status, doctor, run = (ralph_in(tmp_path, *words) for words in (["status"], ["doctor"], ["run", "--", "true"]))
 
     for said in (status.err, doctor.out, run.err):
-        assert "ettings changed since you trusted this directory: execution.gates" in said
+        assert "ettings changed since this directory was trusted: execution.gates" in said
         assert "not trusted" not in said
     assert run.error == "not-trusted"
 
