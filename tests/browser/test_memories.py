@@ -127,7 +127,7 @@ def test_matches_are_marked_and_facets_count_them(looked_at: ServedApart, open_p
 
 def test_no_match_is_said_and_leads_on(looked_at: ServedApart, open_page: Open) -> None:
     page = open_page(looked_at, "/memories")
-    page.get_by_role("searchbox").fill("kubernetes tests")
+    page.get_by_role("searchbox").fill("kubernetes ingress")
     expect(page.get_by_role("heading", name="No match")).to_be_visible()
     expect(page.locator("#results [data-row]")).to_have_count(0)
     expect(page.locator("#nothing").get_by_role("link", name="search past work")).to_be_visible()
