@@ -209,6 +209,15 @@ def test_escalate_starts_with_the_model_that_got_tasks_like_it_done() -> None:
     assert chosen("plan-then-execute", similar=(weak, strong)).model == "opus"
 
 
+def test_escalate_keeps_to_that_model_after_failures() -> None:
+    weak, strong = ModelTotals(model="haiku", attempts=4, done=1), ModelTotals(model="opus", attempts=3, done=3)
+
+    choice = chosen("escalate", failures=2, similar=(weak, strong))
+
+    assert choice.model == "opus"
+    assert choice.reason == "escalate: opus got 3 of 3 tasks like it done, haiku 1 of 4"
+
+
 @pytest.mark.parametrize(
     ("weak", "strong"),
     [((2, 0), (3, 3)), ((4, 2), (3, 3)), ((4, 1), (3, 1)), ((4, 1), (1, 1)), ((4, 1), (0, 0))],
