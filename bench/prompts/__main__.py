@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ from rich.table import Table
 from bench.recall import table as recall_table
 from bench.recall.measures import interval
 from ralph.memory.recall.candidates import rank_memories
+from ralph.memory.recall.query import RecallContext
+from ralph.memory.recall.scored import ScoredMemory
 from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT, Cut, select
 from ralph.memory.sessions import MAX_PROMPT_MEMORIES, session_query
 from ralph.project import Project
@@ -34,6 +37,20 @@ PLACES: dict[str, tuple[Cut, int]] = {
     "task": (PROMPT_CUT, MAX_SHOWN),
 }
 """What is measured: how memories are selected for what a person types, and for the prompt of a task."""
+
+
+BINS = (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0)
+"""Bounds of the estimates that are compared with what was right."""
+
+
+class Ranked(NamedTuple):
+    """The candidates for one prompt."""
+
+    label: dict[str, Any]
+    right: set[str]
+    fine: set[str]
+    context: RecallContext
+    hits: list[ScoredMemory]
 
 
 class Shown(NamedTuple):
@@ -57,25 +74,38 @@ def main(words: list[str] | None = None) -> int:
         return 2
     labels = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
     out = recall_table.console()
-    results = {place: list(_measure(labels, Path(folder), place, by_meaning=asked.meaning)) for place in PLACES}
+    ranked = list(_rank(labels, Path(folder), by_meaning=asked.meaning))
+    if not ranked:
+        print("The folder has the memories of none of the labeled projects.", file=sys.stderr)
+        return 2
+    results = {place: [_select(one, place) for one in ranked] for place in PLACES}
     out.print(_table(results, "by words and meaning" if asked.meaning else "by words"))
+    out.print(_calibration(ranked))
     for one in results["session"] if asked.list else ():
         _print_faults(one)
     return 0
 
 
-def _measure(labels: list[dict[str, Any]], folder: Path, place: str, *, by_meaning: bool) -> Iterator[Shown]:
-    cut, limit = PLACES[place]
+def _rank(labels: list[dict[str, Any]], folder: Path, *, by_meaning: bool) -> Iterator[Ranked]:
     for name in dict.fromkeys(label["project"] for label in labels):
-        with _project(next(folder.glob(f"{name}*.md")), by_meaning=by_meaning) as project:
+        file = next(folder.glob(f"{name}*.md"), None)
+        if file is None:
+            print(f"Left out {name}: its memories are not in the folder.", file=sys.stderr)
+            continue
+        with _project(file, by_meaning=by_meaning) as project:
             ids = partial(_ids, {memory.title: memory.id for memory in project.memory.list()})
             for label in labels:
                 if label["project"] == name:
                     context = session_query(label["prompt"])
-                    ranked = rank_memories(project.store, context, by_meaning=by_meaning)
-                    choices = select(ranked, context, limit, cut=cut)
-                    shown = [one.scored.row["id"] for one in choices if not one.excluded_because]
-                    yield Shown(label, ids(label["right"]), ids(label["fine"]), shown)
+                    hits = rank_memories(project.store, context, by_meaning=by_meaning)
+                    yield Ranked(label, ids(label["right"]), ids(label["fine"]), context, hits)
+
+
+def _select(ranked: Ranked, place: str) -> Shown:
+    cut, limit = PLACES[place]
+    choices = select(ranked.hits, ranked.context, limit, cut=cut)
+    shown = [one.scored.row["id"] for one in choices if not one.excluded_because]
+    return Shown(ranked.label, ranked.right, ranked.fine, shown)
 
 
 @contextmanager
@@ -108,6 +138,25 @@ def _table(results: dict[str, list[Shown]], title: str) -> Table:
     for place, shown in results.items():
         for half in HALVES:
             table.add_row(place, half, *_figures([one for one in shown if one.label["half"] == half]))
+    return table
+
+
+def _calibration(ranked: list[Ranked]) -> Table:
+    """Return how many candidates of each estimate are right."""
+    table = Table(title="estimates", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for heading in ("estimated", "candidates", "right", "right or fine"):
+        table.add_column(heading, no_wrap=True, justify="right")
+    graded = [
+        (hit.relevance, hit.row["id"] in one.right, hit.row["id"] in one.right | one.fine)
+        for one in ranked
+        if one.label["kind"] == "realistic"
+        for hit in one.hits
+    ]
+    for low, high in pairwise(BINS):
+        inside = [one for one in graded if low <= one[0] < high or one[0] == high == 1]
+        if inside:
+            mean, right, fine = (fmean(column) for column in zip(*inside, strict=True))
+            table.add_row(f"{mean:.3f}", f"{len(inside):,}", f"{right:.3f}", f"{fine:.3f}")
     return table
 
 

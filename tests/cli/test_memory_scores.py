@@ -208,7 +208,7 @@ def test_a_place_is_the_one_in_the_whole_ranking(here: Path, ralph: Ralph) -> No
     text = "The parser wants tabs because blanks are for people who like to count"
     alike = [text, f"{text}, they say", f"As they say: {text[0].lower()}{text[1:]}"]
     *same, other = learned(
-        here, *alike, "Trailing blanks: the parser reports every one of them in a warning that CI counts"
+        here, *alike, "Trailing tabs and blanks: the parser reports every one of them in a warning that CI counts"
     )
     task = a_task(here, "Parser: tabs and blanks, because people count")
 

@@ -247,7 +247,9 @@ def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEv
     if solved is not None and solved > rung:
         rung, why = solved, f"{strategy}: it got this task done before"
     # What holds for a weaker model holds after more failures, too: those never bring a weaker model.
-    similar, weaker = max((_rung_for_similar(rungs, lower, evidence.similar), lower) for lower in range(start, rung + 1))
+    similar, weaker = max(
+        (_rung_for_similar(rungs, lower, evidence.similar), lower) for lower in range(start, rung + 1)
+    )
     if similar > rung:
         rung, why = similar, f"{strategy}: {_similar_reason(rungs, weaker, similar, evidence.similar)}"
     top = len(rungs) - 1

@@ -35,6 +35,25 @@ def test_the_same_in_other_words(one: str, other: str) -> None:
     assert relate(other, one) is Relation.SAME
 
 
+BOOLEANS = """
+Required groups do not work with booleans. class Command(BaseCommand): def add_arguments(self, parser): group =
+parser.add_mutually_exclusive_group(required=True); group.add_argument("--shop-id", type=int);
+group.add_argument("--all", action="store_true"). When I run call_command with all, the parser raises an error: one of
+the arguments is needed. Flags take no value, so the command line is built with a text that argparse does not know.
+"""
+LISTS = """
+Lists in required groups: class Command(BaseCommand): def add_arguments(self, parser): group =
+parser.add_mutually_exclusive_group(required=True); group.add_argument("--shop-id", type=int);
+group.add_argument("--shops", nargs="+", type=int). Support for several values is missing where options become words of
+a command line, for which they are joined: a list is shown as Python writes it, with brackets and commas.
+"""
+
+
+def test_reports_about_one_subject_are_two_facts() -> None:
+    assert relate(BOOLEANS, LISTS) is Relation.DIFFERENT
+    assert relate(BOOLEANS, BOOLEANS.replace("I run", "we run")) in ONE_FACT
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

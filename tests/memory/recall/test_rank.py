@@ -115,6 +115,37 @@ def test_what_touches_the_files_of_the_best_is_raised() -> None:
     assert found[1].components["files"] > 0
 
 
+def test_what_touches_more_of_the_probable_files_goes_first() -> None:
+    found = ranked(
+        RecallContext(title="rounding of invoices goes wrong", at=NOW),
+        row(1, "Rounding of invoices", "half up", ("billing/money.py", "billing/tax.py")),
+        row(2, "Cents", "a float loses in rounding", ("billing/money.py",)),
+        row(3, "Cents", "a float loses in rounding", ("billing/money.py", "billing/tax.py")),
+    )
+
+    assert [one.row["seq"] for one in found] == [1, 3, 2]
+    assert found[0].components["files"] <= WEIGHTS["files"]
+
+
+def test_what_is_nearest_in_meaning_votes_for_its_files_too() -> None:
+    rows = (
+        row(1, "Rounding of invoices", "half up", ("billing/money.py",)),
+        row(2, "Rounding of bills", "the rest of a cent", ("billing/cents.py",)),
+        row(3, "Rounding", "a float", ("billing/cents.py",)),
+        row(4, "Rounding", "a float", ("billing/other.py",)),
+    )
+    context = RecallContext(title="rounding of invoices goes wrong", at=NOW)
+
+    def files_of_third(similarities: dict[int, tuple[float, float]]) -> float:
+        ranking = Ranking(context, build_query(context), {}, len(rows))
+        ranking.add(rows)
+        ranking.score_similarity(similarities)
+        ranking.score_shared_files()
+        return ranking.hits[3].components["files"]
+
+    assert files_of_third({2: (1.0, 0.6)}) > files_of_third({4: (1.0, 0.6)})
+
+
 def test_a_file_in_a_tree_that_was_moved_is_the_same_file() -> None:
     found = ranked(
         RecallContext(title="rounding of invoices goes wrong", at=NOW),
@@ -192,6 +223,16 @@ def test_a_file_that_the_task_names_counts() -> None:
 
     assert titles(found) == ["Two", "One"]
     assert found[0].components["named"] == pytest.approx(WEIGHTS["named"])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [("shop.Order has no total", False), ("shop/order.py fails", False), ("shop/__init__.py fails", True)],
+)
+def test_what_is_in_a_package_does_not_name_the_package(text: str, is_named: bool) -> None:
+    (found,) = ranked(RecallContext(title="It fails", body=text, at=NOW), row(1, "Order", "", ("shop/__init__.py",)))
+
+    assert ("named" in found.components) is is_named
 
 
 def test_what_was_learned_right_after_shares_in_the_score() -> None:

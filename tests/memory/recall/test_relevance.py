@@ -219,8 +219,8 @@ def test_path_words_count_outside_of_a_run_too(project: Project) -> None:
 
 def test_the_estimate_is_a_probability_over_known_evidence() -> None:
     assert 0 < estimate_relevance({}) < 0.01
-    assert estimate_relevance({"words": 1.0, "information": 2.5, "covered": 1.0}) > 0.5
-    assert {"information", "identifier", "tagged", "covered", "similar"} == COEFFICIENTS.keys() - WEIGHTS.keys()
+    assert estimate_relevance({"words": 1.0, "information": 2.5, "covered": 1.0, "title": 1.0}) > 0.5
+    assert {"information", "identifier", "tagged", "covered", "cosine"} == COEFFICIENTS.keys() - WEIGHTS.keys()
 
 
 def test_common_words_are_stems_and_name_no_subject() -> None:

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-MIN_COMMON_WORDS = 0.55
-"""Share of common words, by weight, from which two texts say the same."""
+MIN_COMMON_WORDS, MIN_COMMON_WORDS_OF_LONG = 0.55, 0.8
+"""Share of common words, by weight, from which two statements say the same, and two long texts.
+
+Reports about one subject have its words in common, whatever they say of it.
+"""
+STATEMENT_WORDS, LONG_TEXT_WORDS = 20, 40
+"""Number of different words up to which a text is a statement, and from which it is a long text."""
 MIN_SIMILARITY = 0.82
 """Similarity in meaning from which two texts say the same, with `MIN_WORDS_BESIDE_MEANING` of common words."""
 MIN_WORDS_BESIDE_MEANING = 0.15
@@ -202,7 +207,7 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     if difference is not Difference.NONE:
         return Relation.CHANGE if difference is Difference.VALUE else Relation.DIFFERENT
     common = common_words(one, other)
-    is_alike = common >= MIN_COMMON_WORDS
+    is_alike = common >= _needed_share(one, other)
     if similarity is not None:
         needed = MIN_SIMILARITY_BESIDE_WORDS if is_alike else MIN_SIMILARITY
         is_alike = similarity >= needed and common >= MIN_WORDS_BESIDE_MEANING
@@ -227,6 +232,13 @@ def common_words(one: PreparedText, other: PreparedText) -> float:
     shared = sum(weights[word] for word in one.weights.keys() & other.weights.keys())
     total = sum(one.weights.values()) + sum(other.weights.values())
     return 2 * shared / total if total else 0.0
+
+
+def _needed_share(one: PreparedText, other: PreparedText) -> float:
+    """Return the share of common words from which two texts say the same; the longer they are, the more."""
+    words = min(len(one.weights), len(other.weights))
+    length = min(1.0, max(0.0, (words - STATEMENT_WORDS) / (LONG_TEXT_WORDS - STATEMENT_WORDS)))
+    return MIN_COMMON_WORDS + length * (MIN_COMMON_WORDS_OF_LONG - MIN_COMMON_WORDS)
 
 
 def _adds(new: PreparedText, known: PreparedText) -> bool:

@@ -13,24 +13,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-INTERCEPT = -8.6
+INTERCEPT = -7.35
 COEFFICIENTS = {
-    "words": 3.35,
-    "information": 1.9,
-    "identifier": 1.5,
-    "covered": 1.5,
-    "title": 0.5,
-    "named": 0.4,
-    "tagged": 1.0,
-    "meaning": 1.35,
-    "similar": 4.5,
-    "files": 1.0,
+    "words": 2.3,
+    "information": 1.4,
+    "identifier": 0.9,
+    "covered": 1.2,
+    "title": 0.7,
+    "tagged": 1.2,
+    "cosine": 2.4,
+    "files": 4.0,
     "feature": 5.5,
     "failure": 7.5,
     "hat": 0.3,
-    "date": 2.0,
+    "date": 1.5,
     "task type": 0.3,
-    "meant to fail": -2.0,
+    "meant to fail": -1.5,
 }
 """Log odds for one unit of each kind of evidence."""
 INHERITED_SHARE, SOURCE_SHARE = 0.25, 0.5

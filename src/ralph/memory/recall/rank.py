@@ -15,6 +15,7 @@ from ralph.memory.lifecycle.confidence import days_of, decayed_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
 from ralph.memory.recall.common_words import COMMON_STEMS
 from ralph.memory.recall.estimate import INHERITED_SHARE, SHORT_TALK, SOURCE_SHARE
+from ralph.memory.recall.feedback import COVERAGE_HITS, chance, file_weight, votes
 from ralph.memory.recall.query import path_segments
 from ralph.memory.recall.relations import (
     file_key,
@@ -29,7 +30,7 @@ from ralph.memory.recall.scored import FILE_COMPONENTS, MIN_PROSE_WORDS, PROSE_W
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from ralph.memory.recall.query import RecallContext, RecallQuery
@@ -48,6 +49,8 @@ MAX_SUBJECT_WORDS = 8
 """Number of words up to which a title names a subject; a longer one tells a story."""
 MIN_CERTAIN_WORDS = 2
 """Number of telling words of a title that say what it is about."""
+PACKAGE_FILES = ("__init__", "index", "mod")
+"""Names of files that stand for the folder they are in."""
 CERTAIN_MENTION = 0.5
 """Share of a path that has to be named for the file to be meant."""
 COMMON_WORD_SHARE = 0.5
@@ -60,22 +63,12 @@ MAX_DISTINCTIVENESS = 4.5
 """Distinctiveness of a word that no text has."""
 PRIOR_TEXTS = 30
 """Number of virtual texts without the word, to smooth the statistics of small collections."""
-FEEDBACK_HITS = 5
-"""Number of top hits used for file-based feedback."""
-OWN_FEEDBACK_DISCOUNT = 0.5
-"""Share of the feedback of a memory that does not apply to itself, since others may name no files."""
-FEEDBACK_EXPONENT = 3
-"""Exponent that favors the best of the top hits."""
 SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
-CLOSE_SECOND = 0.9
-"""Word score of the second best match, relative to the best, from which words alone do not single out one."""
-COVERAGE_HITS = 20
-"""Number of best matching texts that tell how many candidates name files."""
-SIMILARITY_DEVIATIONS = 4.0
-"""Number of standard deviations that a similarity in meaning of 1 is above the mean."""
+NEUTRAL_COSINE = 0.2
+"""Cosine, after centering, that tells neither for nor against a memory."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
 MAX_SPLIT_ROWS = 1_000
@@ -131,10 +124,8 @@ class Ranking:
         """Number of words of the query that tell something about its subject."""
         self._mentions_by_part = _index_by_part(query.mentions)
         self._mention_scores: dict[str, float] = {}
-        self._min_similarity = math.sqrt(2 * math.log(total + PRIOR_TEXTS)) / SIMILARITY_DEVIATIONS
-        """What the most similar of so many texts would reach by chance."""
         self._mean_length = 0.0
-        self._file_coverage = 0.0
+        self._file_weight = 0.0
         """How much files count: nothing if the best match has no rival, or no candidate names files."""
         self._maxima: tuple[float, ...] = ()
         self.hits: dict[int, ScoredMemory] = {}
@@ -152,13 +143,13 @@ class Ranking:
         if not self._maxima:
             self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
             texts = [text for text, _, _ in amounts]
-            self._file_coverage = _file_coverage(new, texts) * _ambiguity(texts)
+            self._file_weight = file_weight(new, texts)
         for hit, (text, title, paths) in zip(new, amounts, strict=True):
             hit.add("words", text / self._maxima[0])
             hit.add("title", title / self._maxima[1])
-            hit.add("paths", paths / self._maxima[2] * self._file_coverage)
+            hit.add("paths", paths / self._maxima[2] * self._file_weight)
             if hit.certainty:  # so far only for having every telling word of the title
-                hit.add("every word", self._title_part * self._file_coverage)
+                hit.add("every word", self._title_part * self._file_weight)
             named = max(map(self._score_mention, hit.files), default=0.0)
             hit.add("named", named)
             if named >= CERTAIN_MENTION:
@@ -220,10 +211,12 @@ class Ranking:
         """Return the share of a path that the query names; 1 for all of it."""
         if path not in self._mention_scores:
             parts = path_segments(path)
-            if len(parts) > 1 and parts[-1] in ("__init__", "index", "mod"):
-                parts = parts[:-1]
+            is_package = len(parts) > 1 and parts[-1] in PACKAGE_FILES
+            parts = parts[:-1] if is_package else parts
             best = 0
             for mention, position in self._mentions_by_part.get(parts[-1] if parts else "", ()):
+                if is_package and mention[position + 1 :] not in ((), path_segments(path)[-1:]):
+                    continue  # it names something in the package
                 matching = 1
                 while (
                     matching < len(parts)
@@ -238,24 +231,17 @@ class Ranking:
     # --- feedback between memories -----------------------------------------------------
 
     def top_files(self) -> list[str]:
-        """Return the files of the top hits, most relevant first."""
-        return sorted(feedback := self._feedback(whole_path), key=lambda path: -sum(feedback[path].values()))
+        """Return the files that the query is probably about, most probable first."""
+        shares = votes(self.hits.values(), whole_path)
+        return sorted(shares, key=lambda path: -shares[path])
 
     def score_shared_files(self) -> None:
-        """Add scores for sharing files or folders with the top hits, to what matches by its content as well."""
+        """Add scores for the chance to touch what the query is about, to what matches by its content as well."""
         for name, place_of in (("files", file_key), ("folders", folder)):
-            feedback = self._feedback(place_of)
-            sums = {place: sum(shares.values()) for place, shares in feedback.items()}
-            total = sum(hit.score**FEEDBACK_EXPONENT for hit in self.top(FEEDBACK_HITS))
-            for hit in self.hits.values() if feedback and total else ():
-                if not hit.content_score:
-                    continue
-                seq = hit.row["seq"]
-                best = 0.0
-                for place in map(place_of, hit.files):
-                    if place in sums:
-                        best = max(best, sums[place] - OWN_FEEDBACK_DISCOUNT * feedback[place].get(seq, 0.0))
-                hit.add(name, self._file_coverage * best / total)
+            shares = votes(self.hits.values(), place_of)
+            for hit in self.hits.values() if shares else ():
+                if hit.content_score and hit.files:
+                    hit.add(name, self._file_weight * chance(set(map(place_of, hit.files)), shares))
         self._compensate_without_files()
 
     def _compensate_without_files(self) -> None:
@@ -265,15 +251,6 @@ class Ranking:
         for hit in self.hits.values() if sum(earned) else ():
             if not hit.files:
                 hit.add("no files", _mean(earned) * hit.amounts.get("words", 0.0))
-
-    def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
-        """Return the feedback of each top hit for the files or folders it touches."""
-        feedback: dict[str, dict[int, float]] = {}
-        for hit in self.top(FEEDBACK_HITS):
-            places = {place_of(path) for path in hit.files}
-            for place in places:
-                feedback.setdefault(place, {})[hit.row["seq"]] = hit.score**FEEDBACK_EXPONENT / len(places) ** 0.25
-        return feedback
 
     def top(self, limit: int) -> list[ScoredMemory]:
         """Return the current top hits."""
@@ -307,13 +284,13 @@ class Ranking:
         for seq, amount in gained.items():
             self.hits[seq].add("links", amount)
 
-    def score_similarity(self, similarities: Mapping[int, float]) -> None:
-        """Add scores for similarity in meaning."""
-        for seq, amount in similarities.items():
+    def score_similarity(self, similarities: Mapping[int, tuple[float, float]]) -> None:
+        """Add scores for similarity in meaning, given relative to other texts and as a cosine."""
+        for seq, (amount, cosine) in similarities.items():
             if hit := self.hits.get(seq):
                 hit.add("meaning", amount)
-                if amount >= self._min_similarity and self.telling_words >= MIN_CERTAIN_WORDS:
-                    hit.add("similar", 1.0)  # more than chance explains, and it is not about small talk
+                if self.telling_words >= MIN_CERTAIN_WORDS:  # small talk is similar to anything
+                    hit.amounts["cosine"] = cosine - NEUTRAL_COSINE
 
     def require_telling(self, count: float) -> None:
         """Let words count as evidence only where at least so many of them tell something about the subject."""
@@ -444,21 +421,6 @@ def _tag_words(tag: str) -> tuple[str, ...]:
 def is_common(word: str) -> bool:
     """Return whether a word says nothing about the subject of a text: small numbers and versions occur anywhere."""
     return word in COMMON_STEMS or (len(number := word.removeprefix("v")) <= MAX_COMMON_DIGITS and number.isdigit())
-
-
-def _file_coverage(hits: Sequence[ScoredMemory], scores: Sequence[float]) -> float:
-    """Return the share of the best matching texts that name files.
-
-    Evidence that only some candidates can have must not push out the others.
-    """
-    best = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])[:COVERAGE_HITS]
-    return sum(1 for _, hit in best if hit.files) / len(best) if best else 0.0
-
-
-def _ambiguity(scores: Sequence[float]) -> float:
-    """Return how little words single out one match, from 0 to 1; files must not push it out if they do."""
-    best, second = sorted((*scores, 0.0, 0.0), reverse=True)[:2]
-    return min(1.0, second / (CLOSE_SECOND * best)) if best else 1.0
 
 
 def _mean(values: Sequence[float]) -> float:

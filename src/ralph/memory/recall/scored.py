@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 WEIGHTS = {
     "words": 1.0,
     "paths": 0.45,
-    "named": 0.3,
+    "named": 0.45,
     "title": 0.1,
     "every word": 0.5,
-    "files": 1.3,
+    "files": 2.0,
     "folders": 0.3,
     "no files": 1.0,
     "together": 0.35,
@@ -119,7 +119,7 @@ class ScoredMemory:
         return bool(
             self.telling
             or self.certainty
-            or any(amounts.get(name) for name in ("similar", "named", "feature", "failure"))
+            or any(amounts.get(name, 0.0) > 0 for name in ("cosine", "named", "feature", "failure"))
         )
 
     @property

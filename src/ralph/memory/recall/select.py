@@ -54,9 +54,9 @@ class Cut:
         return max(self.minimum, self.share_of_best * best_relevance(ranked))
 
 
-PROMPT_CUT = Cut(minimum=0.04, share_of_best=0.04)
+PROMPT_CUT = Cut(minimum=0.03, share_of_best=0.06)
 """For the prompt of a task, which has room for several memories and is read once."""
-SESSION_CUT = Cut(minimum=0.13, share_of_best=0.4, certain_share=0.1)
+SESSION_CUT = Cut(minimum=0.1, share_of_best=0.4, certain_share=0.1)
 """For what a person types into a session, where most prompts need no memory and three have to be enough."""
 
 

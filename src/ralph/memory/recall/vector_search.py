@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ralph.core.errors import RalphError
 from ralph.core.tracking import is_tracked, report_progress
-from ralph.memory.recall.rank import SIMILARITY_DEVIATIONS
 from ralph.store.vectors import VectorStore, has_vectors
 
 TYPE_CHECKING = False
@@ -36,6 +35,8 @@ DEFAULT_NEAREST = 50
 """Number of most similar memories returned by default."""
 COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
+SIMILARITY_DEVIATIONS = 4.0
+"""Number of standard deviations that a similarity of 1 is above the mean."""
 CENTERING_PRIOR = 20
 """Number of vectors at which half of their mean is used for centering."""
 FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
@@ -74,7 +75,7 @@ def find_similar(store: Store, context: RecallContext, index: str = "memory") ->
     vectors = VectorStore(store.scope, model.model, model.size, index)
     loaded = _space(store, index).refresh(vectors)
     query = _encode_query(text)
-    return Similarities(loaded.rows, loaded.similarities(query), vectors) if loaded else None
+    return Similarities(loaded.rows, *loaded.similarities(query), vectors) if loaded else None
 
 
 @lru_cache(maxsize=1)
@@ -163,26 +164,28 @@ class LoadedVectors:
     def _project(self, direction: Any) -> Any:
         return self._np.concatenate([part @ direction for part in self._chunks()]) / self._lengths
 
-    def similarities(self, query: bytes) -> Any:
-        """Return the similarity of each memory to a query vector: 0 for the average, 1 for very similar.
+    def similarities(self, query: bytes) -> tuple[Any, Any]:
+        """Return the similarity of each memory to a query vector, relative to the others, and as a cosine.
 
-        Both are centered first, because all texts of a project have something in common.
+        The first is 0 for the average and 1 for very similar; all texts of a project have something in common, so both
+        are centered. It tells which is the most similar, the cosine whether that is similar at all.
         """
         np = self._np
         direction = np.frombuffer(query, np.int8).astype(np.float32)
         direction /= max(float(np.linalg.norm(direction)), 1e-6)
+        cosines = self._project(direction)
         direction -= self._mean
-        direction /= max(float(np.linalg.norm(direction)), 1e-6)
+        length = max(float(np.linalg.norm(direction)), 1e-6)
         centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
-        cosines = (self._project(direction) - self._mean @ direction) / centered_lengths
-        return (cosines - cosines.mean()) / (SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
+        centered = ((cosines - self._along_mean) / length - self._mean @ direction / length) / centered_lengths
+        return (centered - centered.mean()) / (SIMILARITY_DEVIATIONS * (float(centered.std()) or 1.0)), centered
 
 
 class Similarities:
     """Similarity of each memory to a query."""
 
-    def __init__(self, rows: Mapping[int, int], amounts: Any, vectors: VectorStore) -> None:
-        self._rows, self._amounts, self._vectors = rows, amounts, vectors
+    def __init__(self, rows: Mapping[int, int], amounts: Any, cosines: Any, vectors: VectorStore) -> None:
+        self._rows, self._amounts, self._cosines, self._vectors = rows, amounts, cosines, vectors
 
     def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
         """Return the memories whose text has not changed since its vector was computed."""
@@ -197,9 +200,10 @@ class Similarities:
         best = amounts.argpartition(len(amounts) - limit)[-limit:] if limit else ()
         return [seqs[row] for row in sorted(best, key=lambda row: -amounts[row])]
 
-    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
-        """Return the similarity of these memories, as far as known."""
-        return {seq: max(float(self._amounts[self._rows[seq]]), 0.0) for seq in seqs if seq in self._rows}
+    def similarity_of(self, seqs: Iterable[int]) -> dict[int, tuple[float, float]]:
+        """Return the similarity of these memories, relative to the others and as a cosine, as far as known."""
+        rows = {seq: self._rows[seq] for seq in seqs if seq in self._rows}
+        return {seq: (max(float(self._amounts[row]), 0.0), float(self._cosines[row])) for seq, row in rows.items()}
 
 
 # --- computing vectors -----------------------------------------------------------------
