@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +23,14 @@ import pytest
 from ralph.core.records import Memory, TaskStatus, now
 from ralph.integrations import hook_errors
 from ralph.integrations.hooks import STATEMENTS_LOST_MESSAGE
+from ralph.memory.recall import embeddings
 from ralph.project import Project
 from ralph.store.memory_queries import MemoryFilter
 from ralph.workspace import init_project
+from tests.integrations.mcp.asking import Served
 from tests.make import set_up_project
 from tests.memory.test_sessions import many
+from tests.waiting import wait_until
 
 EVENTS = ("session-start", "user-prompt-submit", "pre-compact", "post-compact", "stop", "subagent-stop", "session-end")
 IN_TIME = 60.0
@@ -121,6 +125,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def short_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep the state in a folder whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="ralph-") as directory:
+        monkeypatch.setenv("XDG_STATE_HOME", directory)
+        yield Path(directory)
+
+
+@pytest.fixture
 def hooks(tmp_path: Path, state: Path) -> Hooks:
     directory = tmp_path / "project"
     directory.mkdir()
@@ -184,6 +196,34 @@ def test_a_prompt_brings_what_has_to_do_with_it_once_and_nothing_else(hooks: Hoo
     assert "Invoices" not in first.told
     assert again.envelope == {}
     assert other.envelope == {}
+
+
+@pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed")
+def test_beside_the_mcp_server_a_prompt_brings_what_means_the_same(short_state: Path, hooks: Hooks) -> None:
+    remember(
+        hooks,
+        "The login form drops the session when cookies are blocked.",
+        "Photos are scaled down to 1600 pixels before they are sent.",
+        "Deploys start when a tag is pushed to main.",
+        "Mails leave by a queue, never from a request.",
+    )
+    subprocess.run(
+        [sys.executable, "-m", "ralph", "memory", "embed"], cwd=hooks.directory, env=hooks.environment, check=True
+    )
+    prompt = "pictures from the phone take ages to upload, resize them first"
+    assert hooks("user-prompt-submit", prompt=prompt).envelope == {}
+
+    with Served(hooks.directory) as server:
+        # The server loads the model a while after it has started, and may be too busy to answer in time.
+        wait_until(lambda: list(short_state.glob("ralph/vectors/*.sock")))
+        wait_until(
+            lambda: "Photos are scaled down" in hooks("user-prompt-submit", session_id="s-2", prompt=prompt).told
+        )
+        small_talk = hooks("user-prompt-submit", session_id="s-3", prompt="yes please, go on with that")
+        server.end()
+
+    assert small_talk.envelope == {}
+    assert not list(short_state.glob("ralph/vectors/*.sock"))
 
 
 def test_after_a_compaction_it_is_told_again_and_first_what_it_works_on(hooks: Hooks) -> None:

@@ -338,7 +338,9 @@ class MemoriesConfig:
     skill_injection: bool = setting(False, "true: prompts also explain the memory commands")
     files: bool = setting(True, "sync .agent/memories.md and .ralph/knowledge/ with the store")
     meaning: bool = setting(True, "use vector search if the extra semantic is installed")
-    meaning_in_hooks: bool = setting(False, "true: also before each prompt of a session, which takes 0.15 s longer")
+    meaning_in_hooks: bool = setting(
+        False, "true: load the model before each prompt of a session (0.15 s) if the MCP server has not"
+    )
     review: bool = setting(False, "true: extracted learnings wait for: ralph learn review")
     shared: bool = setting(True, "use memories shared by other projects in the same database")
     filter: FilterConfig = FilterConfig()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.integrations.background_sync import BackgroundSync
     from ralph.project import Project
-    from ralph.store import FigureCache
+    from ralph.store import FigureCache, Store
 
     R = TypeVar("R")
 
@@ -100,6 +100,14 @@ class ProjectHandle:
         project, self._project = self._project, None
         if project is not None:
             project.close()
+
+
+def open_store_for_vectors(directory: str, actor: Actor = PERSON) -> Store | None:
+    """Return the store of a project for a `VectorServer`; None if the settings switch recall by meaning off."""
+    from ralph.project import Project
+
+    with Project.open(directory, actor=actor) as project:
+        return project.store.reopen() if project.config.memories.meaning else None
 
 
 def _stamps(project: Project) -> tuple[float, ...]:

@@ -202,9 +202,8 @@ class MemoryQueries:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
         With `strict`, only what is likely to be relevant, as for a prompt that a person types into a session, and long
-        memories by their best sentences. Uses
-        full-text search only, unless the settings say otherwise: this runs before every prompt, and an embedding model
-        takes long to load.
+        memories by their best sentences. This runs before every prompt, so unless the settings say otherwise, vector
+        search is left to a process that has loaded the model, if there is one.
         """
         from ralph.memory.recall.candidates import recall_memories
         from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT
@@ -219,7 +218,8 @@ class MemoryQueries:
             limit or MAX_SHOWN,
             tags=filter.tags,
             cut=cut,
-            by_meaning=settings.meaning and settings.meaning_in_hooks,
+            by_meaning=settings.meaning,
+            may_load=settings.meaning_in_hooks,
         ).shown
         if not shown:
             return []  # Most prompts end here, without loading what renders memories.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from ralph.core.errors import RalphError, UsageError
+from ralph.integrations.project_handle import open_store_for_vectors
+from ralph.memory.recall.vector_server import VectorServer
 from ralph.project import Project
 from ralph.web.app import ServerMode, WebApp
 from ralph.web.auth import MCP_PATH
@@ -135,7 +138,8 @@ class WebServer:
         )
         self._server = _UvicornServer(config, app)
         try:
-            self._server.run(sockets=[self._socket])
+            with nullcontext() if self._mode.is_read_only else VectorServer(lambda: open_store_for_vectors(self.root)):
+                self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
 

@@ -14,7 +14,8 @@ from ralph.integrations.mcp.protocol import (
     handle_message,
     parse_message,
 )
-from ralph.integrations.project_handle import ProjectHandle
+from ralph.integrations.project_handle import ProjectHandle, open_store_for_vectors
+from ralph.memory.recall.vector_server import VectorServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ STDIO_IDLE_TIMEOUT = 60.0
 
 
 def serve_stdio(directory: str, actor: Actor) -> None:
-    """Handle messages from standard input until it ends."""
+    """Handle messages from standard input until it ends, and search vectors for the hooks of the session."""
     source, target = _take_over_streams()
     handle = ProjectHandle(directory, actor)
     try:
-        for line in _lines(source, handle):
-            if response := _respond(line, handle):
-                _write(target, encode_response(response))
+        with VectorServer(lambda: open_store_for_vectors(directory, actor)):
+            for line in _lines(source, handle):
+                if response := _respond(line, handle):
+                    _write(target, encode_response(response))
     finally:
         handle.close()
 

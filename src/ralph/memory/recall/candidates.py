@@ -53,12 +53,14 @@ def recall_memories(
     *,
     cut: Cut = PROMPT_CUT,
     by_meaning: bool = False,
+    may_load: bool = True,
 ) -> RecallResult:
     """Return the few memories to show for a context, best first, and why others are left out.
 
     With `tags`, only memories that have one of them are shown.
     """
-    choices = select(rank_memories(store, context, filter, by_meaning=by_meaning), context, limit, tags, cut)
+    ranked = rank_memories(store, context, filter, by_meaning=by_meaning, may_load=may_load)
+    choices = select(ranked, context, limit, tags, cut)
     return RecallResult(
         shown=tuple(
             to_recalled(choice.scored, choice.evidence, choice.place)
@@ -88,11 +90,13 @@ def rank_memories(
     filter: MemoryFilter | None = None,
     *,
     by_meaning: bool = False,
+    may_load: bool = True,
     candidates: int = MAX_CANDIDATES,
 ) -> list[ScoredMemory]:
     """Return all memories that have something in common with a context, best first.
 
-    `by_meaning` adds vector search if the extra is installed; loading the model takes time.
+    `by_meaning` adds vector search if the extra is installed. Unless `may_load`, another process has to do it, since
+    loading the model takes time.
     """
     context = _with_time(context)
     query = build_query(context)
@@ -101,7 +105,7 @@ def rank_memories(
     ranking = Ranking(context, query, result.word_counts, result.total)
     ranking.add(result.rows)
     if by_meaning:
-        _add_nearest(store, context, filter, ranking)
+        _add_nearest(store, context, filter, ranking, may_load=may_load)
     failed = store.failures.tasks_with(context.failure) if context.failure else set()
     same = memories.index.seqs_of(context.feature, failed, MAX_WITHOUT_WORDS)
     ranking.add(memories.index.rows_with_words([seq for seq in same if seq not in ranking.hits], filter))
@@ -123,14 +127,15 @@ def rank_memories(
     return ranking.top(len(ranking.hits))
 
 
-def _add_nearest(store: Store, context: RecallContext, filter: MemoryFilter | None, ranking: Ranking) -> None:
-    from ralph.memory.recall.vector_search import find_similar
+def _add_nearest(
+    store: Store, context: RecallContext, filter: MemoryFilter | None, ranking: Ranking, *, may_load: bool
+) -> None:
+    from ralph.memory.recall.nearest import find_similar
 
-    similar = find_similar(store, context)
-    if similar:
-        nearest = similar.with_current_vector([seq for seq in similar.nearest() if seq not in ranking.hits])
-        ranking.add(store.memories.index.rows_with_words(nearest, filter))
-        ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
+    similar = find_similar(store, context, ranking.hits, may_load=may_load)
+    nearest = [seq for seq in similar if seq not in ranking.hits]
+    ranking.add(store.memories.index.rows_with_words(nearest, filter))
+    ranking.score_similarity(similar)
 
 
 def to_recalled(hit: ScoredMemory, evidence: str, place: int | None = None) -> RecalledMemory:

@@ -176,13 +176,12 @@ def _asks_about_past(context: RecallContext) -> bool:
 
 
 def _add_nearest(store: Store, context: RecallContext, filter: EpisodeFilter | None, ranking: Ranking) -> None:
-    from ralph.memory.recall.vector_search import find_similar
+    from ralph.memory.recall.nearest import find_similar
 
-    similar = find_similar(store, context, "episode")
-    if similar:
-        nearest = similar.with_current_vector([seq for seq in similar.nearest() if seq not in ranking.hits])
-        ranking.add(store.episodes.rows_with_words(nearest, filter))
-        ranking.score_similarity(similar.similarity_of(similar.with_current_vector(ranking.hits)))
+    similar = find_similar(store, context, ranking.hits, "episode")
+    nearest = [seq for seq in similar if seq not in ranking.hits]
+    ranking.add(store.episodes.rows_with_words(nearest, filter))
+    ranking.score_similarity(similar)
 
 
 def exclusion_reasons(

@@ -31,6 +31,8 @@ COEFFICIENTS = {
     "meant to fail": -1.5,
 }
 """Log odds for one unit of each kind of evidence."""
+NEAREST_SHARE, MAX_NEAREST = 1.5, 0.25
+"""Least estimate for what is by far the nearest in meaning, whatever its words, per unit of its lead; and at most."""
 INHERITED_SHARE, SOURCE_SHARE = 0.25, 0.5
 """Share of the estimate of a candidate that its neighbors inherit, and other passages of the same session."""
 SHORT_TALK = 4

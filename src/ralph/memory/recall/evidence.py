@@ -36,7 +36,9 @@ def describe_evidence(hit: ScoredMemory, written: Mapping[str, str]) -> str:
     parts = [hit.certainty] if hit.certainty else []
     if hit.telling:
         parts.append(f"both mention {_named(hit.telling, written)}")
-    if hit.amounts.get("cosine", 0.0) > 0:
+    if hit.amounts.get("nearest"):
+        parts.append("is by far the nearest in meaning")
+    elif hit.amounts.get("cosine", 0.0) > 0:
         parts.append("has a similar meaning")
     if hit.amounts.get("feature"):
         parts.append("was learned for the same feature")

@@ -69,6 +69,8 @@ NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
 NEUTRAL_COSINE = 0.2
 """Cosine, after centering, that tells neither for nor against a memory."""
+NEAREST_COSINE, NEAREST_LEAD = 0.3, 0.05
+"""Cosine from which what is by so much the nearest in meaning needs no words in common with the query."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
 MAX_SPLIT_ROWS = 1_000
@@ -286,11 +288,18 @@ class Ranking:
 
     def score_similarity(self, similarities: Mapping[int, tuple[float, float]]) -> None:
         """Add scores for similarity in meaning, given relative to other texts and as a cosine."""
-        for seq, (amount, cosine) in similarities.items():
+        for seq, (amount, _) in similarities.items():
             if hit := self.hits.get(seq):
                 hit.add("meaning", amount)
-                if self.telling_words >= MIN_CERTAIN_WORDS:  # small talk is similar to anything
-                    hit.amounts["cosine"] = cosine - NEUTRAL_COSINE
+        if self.telling_words < MIN_CERTAIN_WORDS:
+            return  # small talk is similar to anything
+        for seq, (_, cosine) in similarities.items():
+            if hit := self.hits.get(seq):
+                hit.amounts["cosine"] = cosine - NEUTRAL_COSINE
+        cosines = sorted(((cosine, seq) for seq, (_, cosine) in similarities.items()), reverse=True)[:2]
+        (best, nearest), (second, _) = (*cosines, (0.0, 0), (0.0, 0))[:2]
+        if best >= max(NEAREST_COSINE, second + NEAREST_LEAD) and nearest in self.hits:
+            self.hits[nearest].amounts["nearest"] = best - second
 
     def require_telling(self, count: float) -> None:
         """Let words count as evidence only where at least so many of them tell something about the subject."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.tokenize import parse_string_list
-from ralph.memory.recall.estimate import estimate_relevance
+from ralph.memory.recall.estimate import MAX_NEAREST, NEAREST_SHARE, estimate_relevance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,11 +130,12 @@ class ScoredMemory:
     @property
     def relevance(self) -> float:
         """The estimated probability that it is relevant."""
+        least = max(self.inherited, min(MAX_NEAREST, NEAREST_SHARE * self.amounts.get("nearest", 0.0)))
         if not self.is_related:
-            return self.inherited
+            return least
         if self._estimate is None:
             self._estimate = estimate_relevance(self.amounts)
-        return max(self._estimate, self.inherited)
+        return max(self._estimate, least)
 
     def raise_to(self, name: str, amount: float) -> None:
         """Let evidence that is not part of the score have at least this amount."""

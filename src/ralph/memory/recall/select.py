@@ -149,7 +149,7 @@ def irrelevance_reason(
     minimum = min(minimum, certain_minimum) if hit.certainty else minimum
     if hit.relevance >= minimum:
         return ""
-    if not hit.is_related and not hit.inherited and not hit.too_few:
+    if not (hit.is_related or hit.relevance or hit.too_few):
         return "has only everyday words in common with the task"
     return f"is hardly relevant: {describe_evidence(hit, written)} ({hit.relevance:.1%} likely, {minimum:.1%} needed)"
 

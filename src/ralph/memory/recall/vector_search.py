@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ralph.core.errors import RalphError
 from ralph.core.tracking import is_tracked, report_progress
+from ralph.memory.recall.nearest import file_number
 from ralph.store.vectors import VectorStore, has_vectors
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.memory.recall.embeddings import Encoder
-    from ralph.memory.recall.query import RecallContext
+    from ralph.memory.recall.nearest import Similarities
     from ralph.store import Store
     from ralph.store.database import Row
 
@@ -31,8 +32,8 @@ STORE_BATCH_SIZE, ENCODE_BATCH_SIZE = 16, 4
 """Number of vectors stored, and of texts encoded, at a time; a run that is stopped waits for the latter."""
 LOAD_PAGE_SIZE = 5_000
 """Number of vectors loaded from the store at a time."""
-DEFAULT_NEAREST = 50
-"""Number of most similar memories returned by default."""
+MAX_NEAREST = 50
+"""Number of nearest texts that a search returns."""
 COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
 SIMILARITY_DEVIATIONS = 4.0
@@ -64,18 +65,22 @@ def cached_encoder() -> Encoder | None:
         return _encoders[0]
 
 
-def find_similar(store: Store, context: RecallContext, index: str = "memory") -> Similarities | None:
-    """Return the similarity of memories, or episodes, to a context; None without the extra or without vectors."""
-    text = "\n".join(filter(None, (context.title, context.body, *context.errors)))
-    if not text.strip() or not has_vectors(store.scope, index):
-        return None
-    model = cached_encoder()  # slow to load, so only if there are vectors
+def is_encoder_loaded() -> bool:
+    """Return whether this process has loaded the model, so that a search takes no longer than elsewhere."""
+    return bool(_encoders and _encoders[0])
+
+
+def search_vectors(store: Store, text: str, seqs: Iterable[int], index: str = "memory") -> Similarities:
+    """Return the similarity to a text of these memories, or episodes, and of the nearest ones.
+
+    Texts without a current vector are left out.
+    """
+    model = cached_encoder() if has_vectors(store.scope, index) else None  # slow to load, so only if there are vectors
     if model is None:
-        return None
+        return {}
     vectors = VectorStore(store.scope, model.model, model.size, index)
     loaded = _space(store, index).refresh(vectors)
-    query = _encode_query(text)
-    return Similarities(loaded.rows, *loaded.similarities(query), vectors) if loaded else None
+    return loaded.search(_encode_query(text), seqs, vectors) if loaded else {}
 
 
 @lru_cache(maxsize=1)
@@ -91,17 +96,9 @@ def _space(store: Store, index: str) -> VectorSpace:
         spaces = _spaces.setdefault(store, {})
         if index not in spaces:
             url = store.database.display_url
-            key = (url, _file_number(url), store.project_id, index)
+            key = (url, file_number(url), store.project_id, index)
             spaces[index] = _shared_spaces.setdefault(key, VectorSpace())
         return spaces[index]
-
-
-def _file_number(path: str) -> int:
-    """Return the inode of a database file, which differs after a restore; 0 for a server."""
-    try:
-        return os.stat(path).st_ino  # noqa: PTH116
-    except OSError:
-        return 0
 
 
 class VectorSpace:
@@ -164,46 +161,28 @@ class LoadedVectors:
     def _project(self, direction: Any) -> Any:
         return self._np.concatenate([part @ direction for part in self._chunks()]) / self._lengths
 
-    def similarities(self, query: bytes) -> tuple[Any, Any]:
-        """Return the similarity of each memory to a query vector, relative to the others, and as a cosine.
+    def search(self, query: bytes, seqs: Iterable[int], vectors: VectorStore) -> Similarities:
+        """Return the similarity to a query vector of these texts and of the nearest, as far as their vector is current.
 
-        The first is 0 for the average and 1 for very similar; all texts of a project have something in common, so both
-        are centered. It tells which is the most similar, the cosine whether that is similar at all.
+        The first figure is relative to the others, 0 for the average and 1 for very similar; the second is a cosine.
+        All texts of a project have something in common, so both are centered. The first tells which are the most
+        similar, the cosine whether they are similar at all.
         """
         np = self._np
         direction = np.frombuffer(query, np.int8).astype(np.float32)
         direction /= max(float(np.linalg.norm(direction)), 1e-6)
-        cosines = self._project(direction)
         direction -= self._mean
-        length = max(float(np.linalg.norm(direction)), 1e-6)
+        direction /= max(float(np.linalg.norm(direction)), 1e-6)
         centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
-        centered = ((cosines - self._along_mean) / length - self._mean @ direction / length) / centered_lengths
-        return (centered - centered.mean()) / (SIMILARITY_DEVIATIONS * (float(centered.std()) or 1.0)), centered
-
-
-class Similarities:
-    """Similarity of each memory to a query."""
-
-    def __init__(self, rows: Mapping[int, int], amounts: Any, cosines: Any, vectors: VectorStore) -> None:
-        self._rows, self._amounts, self._cosines, self._vectors = rows, amounts, cosines, vectors
-
-    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
-        """Return the memories whose text has not changed since its vector was computed."""
-        requested = list(seqs)
-        current = self._vectors.filter_current(requested)
-        return [seq for seq in requested if seq in current]
-
-    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
-        """Return the sequence numbers of the most similar memories."""
-        seqs, amounts = list(self._rows), self._amounts
-        limit = min(limit, len(amounts))
-        best = amounts.argpartition(len(amounts) - limit)[-limit:] if limit else ()
-        return [seqs[row] for row in sorted(best, key=lambda row: -amounts[row])]
-
-    def similarity_of(self, seqs: Iterable[int]) -> dict[int, tuple[float, float]]:
-        """Return the similarity of these memories, relative to the others and as a cosine, as far as known."""
-        rows = {seq: self._rows[seq] for seq in seqs if seq in self._rows}
-        return {seq: (max(float(self._amounts[row]), 0.0), float(self._cosines[row])) for seq, row in rows.items()}
+        cosines = (self._project(direction) - self._mean @ direction) / centered_lengths
+        relative = (cosines - cosines.mean()) / (SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
+        limit = min(MAX_NEAREST, len(cosines))
+        best = sorted(cosines.argpartition(len(cosines) - limit)[-limit:], key=lambda row: -cosines[row])
+        all_seqs = list(self.rows)
+        asked = dict.fromkeys((*(all_seqs[row] for row in best), *(seq for seq in seqs if seq in self.rows)))
+        current = vectors.filter_current(list(asked))
+        rows = {seq: self.rows[seq] for seq in asked if seq in current}
+        return {seq: (max(float(relative[row]), 0.0), float(cosines[row])) for seq, row in rows.items()}
 
 
 # --- computing vectors -----------------------------------------------------------------
@@ -233,12 +212,22 @@ class EmbeddingThread:
     """Low-priority background thread that computes missing embeddings."""
 
     def __init__(
-        self, open_store: Callable[[], Store], is_enabled: bool, should_pause: Callable[[], bool] = lambda: False
+        self,
+        open_store: Callable[[], Store],
+        is_enabled: bool,
+        should_pause: Callable[[], bool] = lambda: False,
+        *,
+        interval: float = PASS_INTERVAL_SECONDS,
+        batch: int = 0,
     ) -> None:
-        """`should_pause` says whether the run is about to end: no other batch is computed."""
+        """`should_pause` says whether the run is about to end: no other batch is computed.
+
+        Between passes there are `interval` seconds. With `batch`, a pass computes about so many at most.
+        """
         self._open_store = open_store
         self._is_enabled = is_enabled
         self._should_pause = should_pause
+        self._interval, self._batch = interval, batch
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._embed_periodically, name="embedding", daemon=True)
 
@@ -253,8 +242,9 @@ class EmbeddingThread:
             # On a busy machine, a batch at the lowest priority can take minutes.
             self._thread.join(SHUTDOWN_SECONDS)
 
-    def _should_continue(self, _: int = 0) -> bool:
-        return not self._ended.is_set() and not self._should_pause()
+    def _should_continue(self, count: int = 0) -> bool:
+        is_full = self._batch and count >= self._batch
+        return not is_full and not self._ended.is_set() and not self._should_pause()
 
     def _embed_periodically(self) -> None:
         if self._ended.wait(FIRST_PASS_SECONDS) or not self._should_continue():
@@ -272,7 +262,7 @@ class EmbeddingThread:
                 store.database.release_connection()
             except RalphError:
                 pass  # the run itself reports database errors
-            if self._ended.wait(PASS_INTERVAL_SECONDS):
+            if self._ended.wait(self._interval):
                 break
         if store:
             store.close()
