@@ -15,7 +15,7 @@ def scored(seq: int, score: float, title: str = "", relevance: float = 0.9, **mo
 
 
 def outcome(found: list[ScoredMemory], context: RecallContext | None = None, **options: object) -> dict[int, str]:
-    choices = select(found, context or RecallContext(), **options)  # type: ignore[arg-type]
+    choices = select(found, context or RecallContext(title="Zod validates the request"), **options)  # type: ignore[arg-type]
     assert [choice.place for choice in choices] == list(range(1, len(found) + 1))
     return {choice.scored.row["seq"]: choice.excluded_because for choice in choices}
 

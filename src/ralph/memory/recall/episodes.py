@@ -49,7 +49,7 @@ MAX_TELLING_SHARE = 0.15
 several words in common with some passage by chance."""
 PASSAGE_CUT = Cut(minimum=0.02, share_of_best=0.04)
 """For the prompt of a task."""
-SESSION_PASSAGE_CUT = Cut(minimum=0.3, share_of_best=0.4)
+SESSION_PASSAGE_CUT = Cut(minimum=0.3, share_of_best=0.4, needs_subject=True)
 """For what a person types into a session."""
 _ASKS_ABOUT_PAST = re.compile(
     r"\b(?:decid\w+|decisions?|agreed?|discuss\w*|remember|last time|earlier|previously|back then|used to"
@@ -69,7 +69,12 @@ def recall_episodes(
     by_meaning: bool = False,
 ) -> list[RecalledEpisode]:
     """Return the episodes to show for a context, best first. Those of its own session are left out."""
-    ranked = rank_episodes(store, context, filter, by_meaning=by_meaning, is_strict=cut is SESSION_PASSAGE_CUT)
+    ranked = rank_episodes(store, context, filter, by_meaning=by_meaning, is_strict=cut.needs_subject)
+    if cut.needs_subject and ranked:
+        from ralph.memory.recall.subject import without_subject
+
+        lacking = set(without_subject(ranked, context))
+        ranked = [hit for hit in ranked if hit not in lacking]
     minimum = cut.minimum_for(ranked) / (2 if _asks_about_past(context) else 1)
     written = words_as_written(context)
     reasons = exclusion_reasons(ranked, context, written, minimum)

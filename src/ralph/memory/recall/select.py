@@ -48,6 +48,8 @@ class Cut:
     """Share of the relevance of the best memory that the others need."""
     certain_share: float = 0.0
     """Share of the relevance of the best memory that one needs that certainly belongs to the query."""
+    needs_subject: bool = False
+    """Whether a query that is about nothing in particular brings nothing."""
 
     def minimum_for(self, ranked: Iterable[ScoredMemory]) -> float:
         """Return the relevance that one of these candidates needs."""
@@ -56,7 +58,7 @@ class Cut:
 
 PROMPT_CUT = Cut(minimum=0.03, share_of_best=0.06)
 """For the prompt of a task, which has room for several memories and is read once."""
-SESSION_CUT = Cut(minimum=0.1, share_of_best=0.4, certain_share=0.1)
+SESSION_CUT = Cut(minimum=0.12, share_of_best=0.4, certain_share=0.1, needs_subject=True)
 """For what a person types into a session, where most prompts need no memory and three have to be enough."""
 
 
@@ -96,6 +98,10 @@ def select(
             why_not[hit.row["seq"]] = reason
         else:
             candidates.append(hit)
+    if cut.needs_subject and candidates:
+        from ralph.memory.recall.subject import NO_SUBJECT, without_subject
+
+        why_not |= {hit.row["seq"]: NO_SUBJECT for hit in without_subject(candidates, context)}
     why_not |= _restated(candidates) | _outdated(candidates)
     candidates = [hit for hit in candidates if hit.row["seq"] not in why_not]
     kinds: dict[str, int] = {}
