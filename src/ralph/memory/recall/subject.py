@@ -18,7 +18,7 @@ MIN_QUERY_WORDS, MIN_COMMON_WORDS = 2.0, 0.6
 
 Everyday words count as a part of a word.
 """
-NO_SUBJECT = "the prompt says nothing about a subject that it has in common"
+NO_SUBJECT = "the prompt names no subject, and has only everyday words in common with it"
 """Reason why a candidate is not shown."""
 
 
