@@ -185,7 +185,8 @@ def test_whatever_an_agent_said_is_text_in_every_format(project: Project) -> Non
 
 
 def git(project: Project, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=project.directory, check=True, capture_output=True)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *identity, *words], cwd=project.directory, check=True, capture_output=True)
 
 
 def test_a_task_comes_with_its_commits_and_unfinished_work_with_a_command(trial: Trial) -> None:

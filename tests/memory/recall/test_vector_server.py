@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -49,6 +51,15 @@ def serving(store: Store) -> VectorServer:
 
 def wait_for_server(store: Store) -> None:
     wait_until(lambda: find_similar(store, ASKED, (), may_load=False))
+
+
+def test_a_module_that_another_thread_is_importing_has_no_model_yet(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = vector_search.__name__
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as in the middle of its import
+
+    assert find_similar(store, ASKED, (), may_load=False) == {}
 
 
 def test_who_may_not_load_the_model_asks_who_has_it(filled: Store) -> None:

@@ -55,7 +55,8 @@ def find_similar(
 
 def _has_model() -> bool:
     module = sys.modules.get("ralph.memory.recall.vector_search")
-    return module is not None and module.is_encoder_loaded()
+    is_loaded = getattr(module, "is_encoder_loaded", None)  # not there yet while another thread imports the module
+    return is_loaded is not None and bool(is_loaded())
 
 
 def socket_path(store: Store) -> str:
