@@ -73,8 +73,8 @@ NEAREST_COSINE, NEAREST_LEAD = 0.3, 0.05
 """Cosine from which what is by so much the nearest in meaning needs no words in common with the query."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
-MAX_SPLIT_ROWS = 1_000
-"""Number of rows whose index words are kept in memory, at about 10 kB each."""
+MAX_SPLIT_TAGS = 1_000
+"""Number of tags whose words are kept in memory."""
 _DATE_COLUMNS = ("created_at", "started_at", "at")
 """Columns with the date of a memory, a journal entry or an episode."""
 
@@ -164,17 +164,17 @@ class Ranking:
 
     def _index_words(self, row: Row) -> _Words:
         paths = row["path_words"] if "paths" in self._weights else ""
-        return _split_words(row["title_words"], row["body_words"], paths, row["tag_words"])
+        return _Words(row["title_words"].split(), row["body_words"].split(), paths.split(), row["tag_words"].split())
 
     def _score_content(self, hit: ScoredMemory, words: _Words) -> tuple[float, float, float]:
         """Return the BM25 scores of text, title and paths, and note what the words tell."""
         saturation = BM25_SATURATION * (
             1 - BM25_LENGTH_PENALTY + BM25_LENGTH_PENALTY * words.length / self._mean_length
         )
-        weights, counts = self._word_weights, words.counts
+        weights, counts = self._word_weights, words.count(self._word_weights)
         text = information = 0.0
         telling = []
-        for word in filter(counts.__contains__, weights):
+        for word in sorted(counts):
             count = counts[word]
             text += weights[word] * count / (count + saturation)
             if word not in self._common_information:
@@ -196,16 +196,14 @@ class Ranking:
         return text, self._score_title(words), self._score_paths(words)
 
     def _score_title(self, words: _Words) -> float:
-        query_words = self._query.title
-        matching = sum(self._rarity.get(word, 0.0) for word in words.title_words if word in query_words)
-        return matching / (1 + TITLE_LENGTH_PENALTY * words.title_length) if matching else 0.0
+        matching = sum(self._rarity.get(word, 0.0) for word in dict.fromkeys(words.title) if word in self._query.title)
+        return matching / (1 + TITLE_LENGTH_PENALTY * len(words.title)) if matching else 0.0
 
     def _score_paths(self, words: _Words) -> float:
         weights = self._path_weights
         counts: dict[str, int] = {}
-        for word in words.paths:
-            if word in weights:
-                counts[word] = counts.get(word, 0) + 1
+        for word in filter(weights.__contains__, words.paths):
+            counts[word] = counts.get(word, 0) + 1
         saturation = BM25_SATURATION * max(1.0, len(words.paths) / TYPICAL_PATH_WORDS)
         return sum(weights[word] * count / (count + saturation) for word, count in counts.items())
 
@@ -397,30 +395,28 @@ class Ranking:
 class _Words:
     """Index words of a row."""
 
-    __slots__ = ("counts", "length", "paths", "title_length", "title_words")
+    __slots__ = ("body", "length", "paths", "tags", "title")
 
     def __init__(self, title: list[str], body: list[str], paths: list[str], tags: list[str]) -> None:
-        self.title_words = tuple(dict.fromkeys(title))
-        self.title_length = len(title)
-        self.paths = paths
+        self.title, self.body, self.paths, self.tags = title, body, paths, tags
         self.length = TITLE_FIELD_WEIGHT * len(title) + BODY_FIELD_WEIGHT * len(body) + PATHS_FIELD_WEIGHT * len(paths)
+
+    def count(self, asked: Mapping[str, float]) -> dict[str, float]:
+        """Return the weighted number of occurrences of each of these words."""
         counts: dict[str, float] = {}
-        for words, weight in ((title, TITLE_FIELD_WEIGHT), (body, BODY_FIELD_WEIGHT), (paths, PATHS_FIELD_WEIGHT)):
-            for word in words:
+        for words, weight in (
+            (self.title, TITLE_FIELD_WEIGHT),
+            (self.body, BODY_FIELD_WEIGHT),
+            (self.paths, PATHS_FIELD_WEIGHT),
+        ):
+            for word in filter(asked.__contains__, words):
                 counts[word] = counts.get(word, 0.0) + weight
-        for word in tags:
+        for word in filter(asked.__contains__, self.tags):
             counts.setdefault(word, TAGS_FIELD_WEIGHT)
-        self.counts = counts
-        """Weighted number of occurrences of each word."""
+        return counts
 
 
-@lru_cache(MAX_SPLIT_ROWS)
-def _split_words(title: str, body: str, paths: str, tags: str) -> _Words:
-    """Return the index words of a row, which a run asks for again and again."""
-    return _Words(title.split(), body.split(), paths.split(), tags.split())
-
-
-@lru_cache(MAX_SPLIT_ROWS)
+@lru_cache(MAX_SPLIT_TAGS)
 def _tag_words(tag: str) -> tuple[str, ...]:
     """Return the words of a tag; none if they say nothing about a subject."""
     words = tokenize(tag)

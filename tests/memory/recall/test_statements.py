@@ -1,4 +1,4 @@
-"""What a run asks for again and again is not worked out again."""
+"""What a recall asks the database does not grow with the memories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ralph.memory.recall import rank
 from ralph.memory.recall.candidates import rank_memories
 from ralph.memory.recall.query import RecallContext
 from ralph.project import Project
@@ -21,18 +20,6 @@ def filled(project: Project) -> Project:
     for number in range(COUNT):
         project.memory.add(f"The parser of file format {number} reads {number * 7} lines at a time", tags=["parser"])
     return project
-
-
-def test_words_of_a_memory_are_split_once(filled: Project) -> None:
-    context = RecallContext(title="Change how the parser reads lines")
-    first = [(hit.row["id"], hit.components) for hit in rank_memories(filled.store, context)]
-    assert len(first) == COUNT
-    split = rank._split_words.cache_info().misses
-
-    again = [(hit.row["id"], hit.components) for hit in rank_memories(filled.store, context)]
-
-    assert [id for id, _ in again] == [id for id, _ in first]
-    assert rank._split_words.cache_info().misses == split
 
 
 def test_statements_of_a_recall_do_not_grow_with_the_memories(filled: Project, monkeypatch: pytest.MonkeyPatch) -> None:
