@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ralph.memory.recall import embeddings
 from ralph.memory.recall.matching import matched_pattern, matched_words, matching_excerpt
 from ralph.project import Project
 
@@ -45,3 +48,21 @@ def test_a_search_for_a_subject_nobody_mentions_finds_nothing(project: Project) 
     assert project.memory.search("kubernetes ingress tests") == []
     assert len(project.memory.search("tests")) == 2
     assert project.memory.facets("kubernetes ingress tests").total == 0
+
+
+@pytest.mark.skipif(not embeddings.is_installed(), reason="no embedding model installed")
+def test_by_meaning_a_search_finds_paraphrases_and_nothing_else(project: Project) -> None:
+    texts = (
+        "The login form drops the session when cookies are blocked",
+        "Invoice numbers have no gaps",
+        "Format code with ruff",
+    )
+    for text in texts:
+        project.memory.add(text)
+    project.memory.maintenance.embed()
+
+    for other in ("kubernetes ingress", "quantum entanglement", "guitar tuning", "football league"):
+        assert project.memory.search(other) == []
+        assert project.memory.facets(other).total == 0
+    (found,) = project.memory.search("users get signed out all the time")
+    assert found.memory.content == texts[0]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ralph.memory.recall.query import RecallContext
     from ralph.memory.recall.scored import ScoredMemory
 
+MIN_COSINE = 0.15
+"""Cosine from which a text matches a search by its meaning alone, above what tells nothing."""
 MAX_MATCHED_WORDS = 30
 """Number of matched words listed for a text."""
 MIN_LITERAL_LENGTH = 2
@@ -28,9 +30,14 @@ _WORD = re.compile(r"[^\W_]+(?:[_.'-]+[^\W_]+)*")
 def matching_hits(ranked: Sequence[ScoredMemory], context: RecallContext) -> list[ScoredMemory]:
     """Return the candidates that match a query by themselves.
 
-    Those that mention its subject; if none does, those with at least half of its words, however common.
+    Those that mention its subject or mean about the same; if none does, those with at least half of its words, however
+    common.
     """
-    related = [hit for hit in ranked if hit.is_match and (hit.is_related or hit.too_few)]
+    related = [
+        hit
+        for hit in ranked
+        if hit.is_match and (hit.shares_subject or hit.too_few or hit.amounts.get("cosine", 0.0) >= MIN_COSINE)
+    ]
     if related:
         return related
     words = set(tokenize(f"{context.title}\n{context.body}"))

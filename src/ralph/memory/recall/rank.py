@@ -67,9 +67,9 @@ SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its query."""
 NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
-NEUTRAL_COSINE = 0.2
+NEUTRAL_COSINE = 0.1
 """Cosine, after centering, that tells neither for nor against a memory."""
-NEAREST_COSINE, NEAREST_LEAD = 0.3, 0.05
+NEAREST_COSINE, NEAREST_LEAD = 0.25, 0.05
 """Cosine from which what is by so much the nearest in meaning needs no words in common with the query."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""

@@ -113,14 +113,15 @@ class ScoredMemory:
         return sum(self.components.get(name, 0.0) for name in CONTENT_COMPONENTS)
 
     @property
+    def shares_subject(self) -> bool:
+        """Whether it has something in common with the query by itself, other than common words and its meaning."""
+        amounts = self.amounts
+        return bool(self.telling or self.certainty or any(map(amounts.get, ("named", "feature", "failure"))))
+
+    @property
     def is_related(self) -> bool:
         """Whether it has something in common with the query by itself, other than common words."""
-        amounts = self.amounts
-        return bool(
-            self.telling
-            or self.certainty
-            or any(amounts.get(name, 0.0) > 0 for name in ("cosine", "named", "feature", "failure"))
-        )
+        return self.shares_subject or self.amounts.get("cosine", 0.0) > 0
 
     @property
     def is_match(self) -> bool:

@@ -39,7 +39,9 @@ COMPARE_CHUNK_SIZE = 4_096
 SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations that a similarity of 1 is above the mean."""
 CENTERING_PRIOR = 20
-"""Number of vectors at which half of their mean is used for centering."""
+"""Number of vectors at which their mean and that of texts in general count the same for centering."""
+GENERAL_TEXT, GENERAL_LENGTH = "This is a note about the project.", 0.7
+"""Text whose vector has about the direction of the mean of texts in general, and the length of that mean."""
 FIRST_PASS_SECONDS, PASS_INTERVAL_SECONDS = 3.0, 5.0
 """Delay before the first and between later background passes; short runs end before the model is loaded."""
 SHUTDOWN_SECONDS = 1.0
@@ -79,7 +81,7 @@ def search_vectors(store: Store, text: str, seqs: Iterable[int], index: str = "m
     if model is None:
         return {}
     vectors = VectorStore(store.scope, model.model, model.size, index)
-    loaded = _space(store, index).refresh(vectors)
+    loaded = _space(store, index).refresh(vectors, model)
     return loaded.search(_encode_query(text), seqs, vectors) if loaded else {}
 
 
@@ -109,7 +111,7 @@ class VectorSpace:
         self._last_loaded = 0
         self._loaded: LoadedVectors | None = None
 
-    def refresh(self, vectors: VectorStore) -> LoadedVectors | None:
+    def refresh(self, vectors: VectorStore, model: Encoder) -> LoadedVectors | None:
         """Load the vectors computed since the last call; return all of them, or None if there are none."""
         with self._lock:
             added = []
@@ -117,11 +119,11 @@ class VectorSpace:
                 self._last_loaded = page[-1]["made"]
                 added += page
             if added:
-                self._loaded = _add_vectors(self._loaded, added)
+                self._loaded = _add_vectors(self._loaded, added, model)
             return self._loaded
 
 
-def _add_vectors(loaded: LoadedVectors | None, added: list[Row]) -> LoadedVectors:
+def _add_vectors(loaded: LoadedVectors | None, added: list[Row], model: Encoder) -> LoadedVectors:
     import numpy as np
 
     rows = dict(loaded.rows) if loaded else {}
@@ -132,17 +134,23 @@ def _add_vectors(loaded: LoadedVectors | None, added: list[Row]) -> LoadedVector
     if loaded:
         matrix[: len(loaded.matrix)] = loaded.matrix
     matrix[[rows[row["seq"]] for row in added]] = new
-    return LoadedVectors(np, rows, matrix)
+    general = loaded.general if loaded else _unit_vector(np, model.encode([GENERAL_TEXT])[0])
+    return LoadedVectors(np, rows, matrix, general)
+
+
+def _unit_vector(np: Any, vector: bytes) -> Any:
+    floats = np.frombuffer(vector, np.int8).astype(np.float32)
+    return floats / max(float(np.linalg.norm(floats)), 1e-6)
 
 
 class LoadedVectors:
     """Vectors of a project at one moment; never changed, so that threads can use them at the same time."""
 
-    def __init__(self, np: Any, rows: Mapping[int, int], matrix: Any) -> None:
-        """Compute the length of each vector and the mean direction."""
+    def __init__(self, np: Any, rows: Mapping[int, int], matrix: Any, general: Any) -> None:
+        """Compute the length of each vector and the mean direction; `general` is that of texts in general."""
         self.rows = rows
         """Row of each memory, by its sequence number."""
-        self.matrix = matrix
+        self.matrix, self.general = matrix, general
         self._np = np
         lengths, total = [], np.zeros(matrix.shape[1], np.float32)
         for part in self._chunks():
@@ -150,9 +158,11 @@ class LoadedVectors:
             lengths.append(norms)
             total += (1 / norms) @ part
         self._lengths = np.concatenate(lengths)
-        self._mean = total / (len(rows) + CENTERING_PRIOR)
-        self._along_mean = self._project(self._mean)
-        """Projection of each vector on the mean direction."""
+        weight = len(rows) + CENTERING_PRIOR
+        self._means = total / weight, (total + CENTERING_PRIOR * GENERAL_LENGTH * general) / weight
+        """Mean of these texts, and that of them and texts in general."""
+        self._along_means = tuple(map(self._project, self._means))
+        """Projection of each vector on each mean."""
 
     def _chunks(self) -> Iterator[Any]:
         for start in range(0, len(self.matrix), COMPARE_CHUNK_SIZE):
@@ -161,23 +171,28 @@ class LoadedVectors:
     def _project(self, direction: Any) -> Any:
         return self._np.concatenate([part @ direction for part in self._chunks()]) / self._lengths
 
+    def _centered(self, along: Any, unit: Any, mean: Any, along_mean: Any) -> Any:
+        """Return the cosines with a unit vector, both less a mean; `along` and `along_mean` are projections."""
+        lengths = self._np.sqrt(1 - 2 * along_mean + mean @ mean + 1e-12)
+        length = max(float(self._np.linalg.norm(unit - mean)), 1e-6)
+        return (along - along_mean - mean @ unit + mean @ mean) / (lengths * length)
+
     def search(self, query: bytes, seqs: Iterable[int], vectors: VectorStore) -> Similarities:
         """Return the similarity to a query vector of these texts and of the nearest, as far as their vector is current.
 
-        The first figure is relative to the others, 0 for the average and 1 for very similar; the second is a cosine.
-        All texts of a project have something in common, so both are centered. The first tells which are the most
-        similar, the cosine whether they are similar at all.
+        The first figure is relative to the others, 0 for the average and 1 for very similar, and tells which are the
+        most similar; the second is a cosine and tells whether they are similar at all. All texts of a project have
+        something in common, so both are centered. Of few texts a mean tells little, so for the cosine, whose size
+        counts, texts in general count as well.
         """
-        np = self._np
-        direction = np.frombuffer(query, np.int8).astype(np.float32)
-        direction /= max(float(np.linalg.norm(direction)), 1e-6)
-        direction -= self._mean
-        direction /= max(float(np.linalg.norm(direction)), 1e-6)
-        centered_lengths = np.sqrt(1 - 2 * self._along_mean + self._mean @ self._mean + 1e-12)
-        cosines = (self._project(direction) - self._mean @ direction) / centered_lengths
-        relative = (cosines - cosines.mean()) / (SIMILARITY_DEVIATIONS * (float(cosines.std()) or 1.0))
-        limit = min(MAX_NEAREST, len(cosines))
-        best = sorted(cosines.argpartition(len(cosines) - limit)[-limit:], key=lambda row: -cosines[row])
+        unit = _unit_vector(self._np, query)
+        along = self._project(unit)
+        among, cosines = (
+            self._centered(along, unit, *mean) for mean in zip(self._means, self._along_means, strict=True)
+        )
+        relative = (among - among.mean()) / (SIMILARITY_DEVIATIONS * (float(among.std()) or 1.0))
+        limit = min(MAX_NEAREST, len(among))
+        best = sorted(among.argpartition(len(among) - limit)[-limit:], key=lambda row: -among[row])
         all_seqs = list(self.rows)
         asked = dict.fromkeys((*(all_seqs[row] for row in best), *(seq for seq in seqs if seq in self.rows)))
         current = vectors.filter_current(list(asked))
