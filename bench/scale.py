@@ -1,7 +1,8 @@
 """How well a known memory is found again among up to a million, and what that costs, beside tantivy.
 
-A query is eight words of one memory (`search`), or five of them in the title of a task whose text is about something
-else (`task`). The texts are those of `recall_speed`. A million takes half an hour to add, so the sizes are chosen:
+A query is three or eight words of one memory (`short`, `search`), or five of them in the title of a task whose text is
+about something else (`task`). The texts are those of `recall_speed`. A million takes half an hour to add, so the sizes
+are chosen:
 `RALPH_BENCH_SIZES=10000,100000,1000000 make bench-scale`. `RALPH_BENCH_STORE=postgres` measures on PostgreSQL.
 """
 
@@ -28,7 +29,9 @@ SIZES = (10_000, 100_000)
 QUERIES = 60
 REPEATS = 2
 FOUND_WITHIN = 5
-SEARCH_WORDS, TASK_WORDS, OTHER_WORDS = 8, 5, 30
+WORDS = {"short": 3, "search": 8, "task": 5}
+"""Number of words of a memory in each kind of query."""
+OTHER_WORDS = 30
 HIT_BAR, TIME_BAR = 0.85, 3.0
 """Share of tantivy's hits that is needed, and times its median that a recall may take."""
 INDEX_MEMORY = 256_000_000
@@ -49,7 +52,7 @@ def known_items(size: int, kind: str, count: int = QUERIES) -> list[KnownItem]:
     for number in chance.sample(range(size), count):
         start = number - number % 1000
         memory = list(memories(start, min(start + 1000, size)))[number - start]
-        words = _words_of(memory, chance, SEARCH_WORDS if kind == "search" else TASK_WORDS)
+        words = _words_of(memory, chance, WORDS[kind])
         body = texts.words(OTHER_WORDS) if kind == "task" else ""
         items.append(KnownItem(memory.id, RecallContext(title=words, body=body, at=now())))
     return items
@@ -108,7 +111,7 @@ def measure(table: Table, project: Project, peer: Tantivy, size: int) -> None:
     def recall(context: RecallContext) -> list[str]:
         return [one.memory.id for one in project.memory.recall(context, FOUND_WITHIN)]
 
-    for kind in ("search", "task"):
+    for kind in WORDS:
         items = known_items(size, kind)
         theirs, their_time = _hits_and_time(peer.find, items)
         ours, our_time = _hits_and_time(recall, items)

@@ -6,6 +6,7 @@ import pytest
 
 from ralph.store import Store
 from ralph.store.episodes import PASSAGES_WITH_RULES
+from ralph.store.memory_index import LINKS
 from ralph.store.memory_queries import EVENTS_SINCE, HAS_RULES, LAST_EVENT, MEMORIES_WITH_RULES
 from tests.make import a_memory, remember
 
@@ -33,6 +34,14 @@ def test_rules_are_found_by_their_own_index(store: Store, query: str, index: str
     remember(store, a_memory("A fact", "It is so."))
 
     assert any(index in line for line in plan_of(store, query, **({"limit": 5} if ":limit" in query else {})))
+
+
+@pytest.mark.sqlite  # PostgreSQL decides by the statistics of the table
+@pytest.mark.parametrize(("column", "index"), [("title_key", "memory_links_by_title"), ("memory_id", "")])
+def test_links_are_found_from_both_sides(store: Store, column: str, index: str) -> None:
+    plan = plan_of(store, f"{LINKS} AND {column} IN (:one, :other)", one="a", other="b")
+
+    assert any(index in line and column in line for line in plan)
 
 
 def plan_of(store: Store, query: str, **values: object) -> list[str]:

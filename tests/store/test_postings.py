@@ -60,6 +60,19 @@ def test_an_old_row_with_several_frequent_words_is_found(
     assert len(found.rows) == 20
 
 
+def test_an_old_row_with_all_words_is_found_among_many_with_two_of_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _read_little(monkeypatch)
+    monkeypatch.setattr("ralph.store.postings.MAX_SCANNED", 100)
+    texts = ["cedar walnut willow oak"] + [f"{SUBJECT[n % 3]} {SUBJECT[(n + 1) % 3]} tree" for n in range(2_500)]
+    _add(store, texts)
+
+    found = store.memories.index.search_words(dict.fromkeys(tokenize("cedar walnut willow"), 1.0), 20)
+
+    assert found.rows[0]["title"] == "Tree 0"
+
+
 def test_a_single_frequent_word_finds_the_newest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     _read_little(monkeypatch)
     _add(store, ["cedar tree"] * 2_500)

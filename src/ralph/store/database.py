@@ -163,7 +163,7 @@ class WordMatches:
         self.total = total
 
 
-SCHEMA_VERSION = 18
+SCHEMA_VERSION = 19
 """Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode

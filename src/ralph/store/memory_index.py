@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 1_000
 """Maximum number of links read at once."""
+LINKS = "SELECT memory_id, title_key FROM memory_links WHERE project_id = :project_id"
+"""Query of the links between memories."""
 
 
 class MemoryIndex(MemoryReader):
@@ -156,13 +158,7 @@ class MemoryIndex(MemoryReader):
         if not bound:
             return []
         placeholders = ", ".join(f":{name}" for name in bound)
-        return self.scope.query(
-            f"""
-            SELECT memory_id, title_key FROM memory_links
-            WHERE project_id = :project_id AND {column} IN ({placeholders}) LIMIT {MAX_LINKS}
-            """,
-            **bound,
-        )
+        return self.scope.query(f"{LINKS} AND {column} IN ({placeholders}) LIMIT {MAX_LINKS}", **bound)
 
     def by_title(self, title: str, state: MemoryState = MemoryState.ACTIVE) -> Memory | None:
         """Return the newest knowledge entry with a title, ignoring case, or None."""

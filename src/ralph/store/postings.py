@@ -20,6 +20,8 @@ MAX_SCANNED = 60_000
 """Maximum number of postings of frequent words that the database reads to find those in common with other words."""
 MAX_ANCHORS = 60
 """Maximum number of words that a frequent word is read together with."""
+MAX_TOGETHER = 5
+"""Number of words of a query up to which the rows that have all of them are read as well."""
 
 
 @record
@@ -32,6 +34,8 @@ class ReadingPlan:
     """Frequent word that is read where any other word occurs, because the rare ones are in few rows; may be empty."""
     shared: tuple[str, ...]
     """Frequent words that are read where one of the words above occurs."""
+    together: tuple[str, ...] = ()
+    """Words of a short query with several frequent words, which are read where all of them occur."""
 
     def companions(self, word: str) -> tuple[str, ...]:
         """Return the words of which a row has to contain one for the posting of a frequent word to be read."""
@@ -66,7 +70,8 @@ def plan_reading(
         if scanned > MAX_SCANNED * max_postings // MAX_POSTINGS and (shared or not anchor):
             break
         shared.append(word)
-    return ReadingPlan(whole=tuple(whole), anchor=anchor, shared=tuple(shared))
+    together = tuple(sorted(words)) if len(whole) + 1 < len(words) <= MAX_TOGETHER else ()
+    return ReadingPlan(whole=tuple(whole), anchor=anchor, shared=tuple(shared), together=together)
 
 
 def top_rows(

@@ -17,7 +17,7 @@ WEIGHTS = {
     "paths": 0.45,
     "named": 0.45,
     "title": 0.1,
-    "every word": 0.5,
+    "every word": 1.5,
     "files": 2.0,
     "folders": 0.3,
     "no files": 1.0,

@@ -57,7 +57,8 @@ class PostgresWordIndex:
             word: companions for word in (plan.anchor, *plan.shared) if word and (companions := plan.companions(word))
         }
         older = "" if below is None else f" AND w.seq < {below:d}"
-        found = self._postings(f"{index}_words AS w", f"w.project_id = :project_id{older}", read, values)
+        source, own = f"{index}_words AS w", f"w.project_id = :project_id{older}"
+        found = self._postings(source, own, read, values, plan.together)
         held_by = counts | {word: len(found[word]) for word in plan.whole}
         best = top_rows(found, held_by, words, total, 2 * limit)
         rows = self._rows(index, best[:limit], where, values)
@@ -106,11 +107,17 @@ class PostgresWordIndex:
         return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // sampled for word in words}
 
     def _postings(
-        self, source: str, where: str, words: Mapping[str, Sequence[str]], values: Mapping[str, object]
+        self,
+        source: str,
+        where: str,
+        words: Mapping[str, Sequence[str]],
+        values: Mapping[str, object],
+        together: Sequence[str] = (),
     ) -> dict[str, array[int]]:
         """Return the `seq` values of the rows that contain each word, newest first.
 
-        If a word has companions, only of rows that contain one of them too.
+        If a word has companions, only of rows that contain one of them too. Those that contain all words of `together`
+        are added to each of them.
         """
 
         def lexeme(word: str) -> str:
@@ -120,6 +127,8 @@ class PostgresWordIndex:
             f"{lexeme(word)} & ({' | '.join(map(lexeme, companions))})" if companions else lexeme(word)
             for word, companions in words.items()
         ]
+        if together:
+            asked.append(" & ".join(map(lexeme, together)))
         rows = self._tuples(
             f"""
             SELECT q.place, (
@@ -130,13 +139,14 @@ class PostgresWordIndex:
             {**values, "asked": asked},
             binary=True,
         )
-        found = dict.fromkeys(words, array("q"))
-        names = list(words)
+        found = dict.fromkeys((*words, *together), array("q"))
+        names = [(word,) for word in words] + [tuple(together)]
         for place, packed in rows:
             if packed:
                 seqs = array("q", packed)
                 seqs.byteswap()
-                found[names[place - 1]] = seqs
+                for word in names[place - 1]:
+                    found[word] = array("q", dict.fromkeys((*found[word], *seqs))) if found[word] else seqs
         return found
 
     def _tuples(self, sql: str, values: Mapping[str, object], *, binary: bool = False) -> list[tuple[Any, ...]]:

@@ -99,6 +99,10 @@ class _PostingReader:
                     f"{_phrase(word)} AND ({' OR '.join(map(_phrase, companions))})", min(MAX_SHARED, max_postings)
                 )
                 held.seqs = list(dict.fromkeys((*held.seqs, *together)))
+        if plan.together:
+            everything = self._read(" AND ".join(map(_phrase, plan.together)), MAX_SHARED)
+            for word in plan.together:
+                postings[word].seqs = list(dict.fromkeys((*everything, *postings[word].seqs)))
         return postings
 
     def _read_all(self, words: Mapping[str, float]) -> dict[str, _Postings]:
