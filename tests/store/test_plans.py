@@ -6,6 +6,7 @@ import pytest
 
 from ralph.store import Store
 from ralph.store.episodes import PASSAGES_WITH_RULES
+from ralph.store.memories import ChangeInfo
 from ralph.store.memory_index import LINKS
 from ralph.store.memory_queries import EVENTS_SINCE, HAS_RULES, LAST_EVENT, MEMORIES_WITH_RULES
 from tests.make import a_memory, remember
@@ -42,6 +43,20 @@ def test_links_are_found_from_both_sides(store: Store, column: str, index: str) 
     plan = plan_of(store, f"{LINKS} AND {column} IN (:one, :other)", one="a", other="b")
 
     assert any(index in line and column in line for line in plan)
+
+
+@pytest.mark.postgres
+def test_candidates_are_looked_up_one_by_one_before_there_are_statistics(store: Store) -> None:
+    from ralph.store.postgres.words import rows_query
+
+    many = [a_memory(f"Fact {n}", id=f"mem-{n}-0000") for n in range(3_000)]
+    store.memories.insert_all_unchecked(many, ChangeInfo(who="t", why="t"))
+
+    plan = plan_of(store, rows_query("memory", "r.state = 'active'"), seqs=[1, 2, 3])
+
+    scans = [line for line in plan if " Scan " in line]
+    assert [line for line in scans if "memory_pkey" in line]
+    assert not [line for line in scans if "memory_by_state" in line or "Seq Scan" in line]
 
 
 def plan_of(store: Store, query: str, **values: object) -> list[str]:

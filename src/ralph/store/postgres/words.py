@@ -158,17 +158,7 @@ class PostgresWordIndex:
         return self._database.server.retry_reads(sql, read)
 
     def _rows(self, index: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
-        return self._database.query(
-            f"""
-            SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
-            FROM unnest(CAST(:seqs AS BIGINT[])) WITH ORDINALITY AS s (seq, place)
-                JOIN {_TABLES[index]} AS r ON r.project_id = :project_id AND r.seq = s.seq
-                JOIN {index}_words AS w ON w.project_id = :project_id AND w.seq = s.seq
-            WHERE {where} ORDER BY s.place
-            """,
-            seqs=list(seqs),
-            **values,
-        )
+        return self._database.query(rows_query(index, where), seqs=list(seqs), **values)
 
     def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
         """Return the rows of an index with these `seq` values, including the words they are indexed under."""
@@ -195,6 +185,25 @@ class PostgresWordIndex:
 
     def rebuild(self) -> None:
         """Do nothing: the indexes are updated with the word tables."""
+
+
+def rows_query(index: str, where: str) -> str:
+    """Return the query of the rows with these `seq` values, in their order, with the words they are indexed under.
+
+    `OFFSET 0` makes the server look up each row by its key. Before it has statistics of a table, it would rather read
+    all rows of the project.
+    """
+    return f"""
+        SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
+        FROM unnest(CAST(:seqs AS BIGINT[])) WITH ORDINALITY AS s (seq, place)
+            CROSS JOIN LATERAL (
+                SELECT * FROM {_TABLES[index]} WHERE project_id = :project_id AND seq = s.seq OFFSET 0
+            ) AS r
+            CROSS JOIN LATERAL (
+                SELECT * FROM {index}_words WHERE project_id = :project_id AND seq = s.seq OFFSET 0
+            ) AS w
+        WHERE {where} ORDER BY s.place
+    """
 
 
 def _lexeme(word: str) -> str:
