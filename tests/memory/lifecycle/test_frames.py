@@ -44,6 +44,9 @@ def test_what_now_holds_of_a_thing_changes_what_was_said_of_it() -> None:
     assert updates("v1.4 release notes now cover commits a1b2c3d..9f8e7d6 to include the parser fix", known)
     assert not updates("v1.5 release notes now cover commits d4e5f6a..0a1b2c3", known)
     assert not updates("The parser is now in Rust", "The parser was slow on large files")
+    assert not updates(
+        "Guest bookings now reuse the shared inbox", "Guest booking add-ons now reuse the shared selector"
+    )
 
 
 def test_what_is_named_as_replaced_was_said_before() -> None:

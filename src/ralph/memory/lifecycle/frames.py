@@ -130,6 +130,11 @@ _CHANGED = re.compile(
 _NOW = re.compile(
     r"(?P<subject>(?:[^.;:!?\n]|[.:](?=\w)){3,80}?)\s+(?:(?:is|are|was|were|has been|have been)\s+)?(?:now|no longer)\b"
 )
+_SUBJECT = re.compile(
+    r"(?P<subject>(?:[^.;:!?\n]|[.:](?=\w)){3,80}?)\s+"
+    r"(?:is|are|was|were|has|have|had|now|no longer|must|should|can|may|will)\b"
+)
+"""What a statement is about, before its verb if that is an auxiliary."""
 _REPLACED = re.compile(
     r"(?:\binstead of\b|\brather than\b|\bin place of\b|\bno longer\b|,? (?:and )?\bnot\b|, never\b)"
     r"\s+(?P<value>(?:[^.;:,!?\n]|[.:](?=\w)){2,60}?)(?=[.;:,!?\n]|\s+(?:because|since|as|for|in|on|when|if|to|at)\b|$)",
@@ -220,6 +225,8 @@ def _tells_what_holds_now(new: str, known: str) -> bool:
     subject, before, after = _words(found["subject"]), _words(known), _words(new)
     if len(subject) < MIN_SUBJECT or before[: len(subject)] != subject or before == after:
         return False
+    if (other := _SUBJECT.match(known)) and 0 < len(_words(other["subject"])) - len(subject) < MAX_DIFFERENT_WORDS:
+        return False  # "booking add-ons have a price", "bookings now have a currency"
     told = _content(after[len(subject) :]) & _content(before[len(subject) :])
     return bool(told) and len(subject) + len(told) >= MIN_COMMON
 

@@ -56,7 +56,7 @@ class Cut:
         return max(self.minimum, self.share_of_best * best_relevance(ranked))
 
 
-PROMPT_CUT = Cut(minimum=0.03, share_of_best=0.06)
+PROMPT_CUT = Cut(minimum=0.05, share_of_best=0.08)
 """For the prompt of a task, which has room for several memories and is read once."""
 SESSION_CUT = Cut(minimum=0.12, share_of_best=0.4, certain_share=0.1, needs_subject=True)
 """For what a person types into a session, where most prompts need no memory and three have to be enough."""
