@@ -272,6 +272,23 @@ def test_an_import_names_every_line_of_other_forms_that_it_leaves_out() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("id", "created"),
+    [
+        pytest.param("mem-1771420870-071e", "2026-02-18T13:21:10.000Z", id="on that day"),
+        pytest.param("mem-1771520870-071e", "2026-02-18T00:00:00.000Z", id="on another day"),
+        pytest.param("mem-99999999999999-071e", "2026-02-18T00:00:00.000Z", id="no time"),
+    ],
+)
+def test_an_entry_was_made_when_its_id_says_if_that_is_on_its_day(id: str, created: str) -> None:
+    text = f"# Memories\n\n## Patterns\n\n### {id}\n> Use tabs.\n<!-- tags: x | created: 2026-02-18 -->\n"
+
+    memories, _ = read_memories_md(text, NOW)
+
+    assert [memory.created_at for memory in memories] == [created]
+    assert "created: 2026-02-18" in write_memories_md(memories)
+
+
 def test_an_entry_in_another_form_is_rewritten_only_when_it_changes() -> None:
     found = {one.id: one for one in parse_document(VARIANTS).entries}
     wal, orm = found["mem-sqlite-wal-2026-03-04"], found["mem-No-ORM"]

@@ -11,7 +11,7 @@ from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import AgentSession, EpisodeKind, Memory, MemoryState, Speaker, Turn, now, replace
 from ralph.core.skill import PROMPT_SECTION
 from ralph.memory.capture.passages import Origin, to_episodes
-from ralph.memory.sessions import SessionContext
+from ralph.memory.sessions import PARTIAL_NOTE, SessionContext
 from ralph.project import Project
 from ralph.store.memories import ChangeInfo
 from ralph.store.memory_queries import MemoryFilter
@@ -77,6 +77,16 @@ def test_the_surest_of_many_are_told_and_no_more_than_an_agent_reads(project: Pr
 
     assert "The parser wants tabs." in told
     assert 6_000 < len(told) < LONGEST
+
+
+def test_it_says_whether_there_are_more_memories(project: Project) -> None:
+    put(project, "The parser wants tabs.")
+    all_told = begin(project)
+    many(project, 300)
+    some_told = begin(project)
+
+    assert PARTIAL_NOTE not in all_told
+    assert PARTIAL_NOTE in some_told
 
 
 @pytest.mark.parametrize(

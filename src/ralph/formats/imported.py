@@ -11,7 +11,7 @@ import math
 import re
 
 from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TITLE_LENGTH
-from ralph.core.records import Memory, MemorySource
+from ralph.core.records import Memory, MemorySource, timestamp
 from ralph.core.text import extract_title, find_paths, one_line, sanitize
 from ralph.formats.planned import ReadProblem, quote_excerpt
 from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
@@ -37,6 +37,8 @@ MAX_SOURCE_LOOPS = 10_000
 TIMESTAMP_PATTERN = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
 """Pattern of our own timestamps, limited to days that exist in every month."""
 _MOMENT = re.compile(TIMESTAMP_PATTERN, re.ASCII)
+DAY_CHARACTERS = len("2026-01-31")
+_ID_TIME = re.compile(r"mem-(\d{9,10})-[0-9a-f]{4,8}$", re.ASCII)
 _PLAIN_ID = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)?")
 
 
@@ -227,3 +229,14 @@ def parse_timestamp(value: object) -> str:
         return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         raise InvalidEntryError("its date is out of range") from None
+
+
+def parse_day(value: object, id: str) -> str:
+    """Convert the date of an entry to a timestamp, exact to the second if its id has a time on that day.
+
+    The file has only days, but which of several entries of one day is the newest decides what is told.
+    """
+    day = parse_timestamp(value)
+    found = _ID_TIME.match(id) if len(str(value)) == DAY_CHARACTERS else None
+    exact = timestamp(int(found[1])) if day and found else ""
+    return exact if exact[:DAY_CHARACTERS] == day[:DAY_CHARACTERS] else day

@@ -150,7 +150,7 @@ def has_section(memory: Memory) -> bool:
 
 def read_memories_md(text: str, at: str) -> Reading:
     """Return the memories and the problems of a file; both sides of a git conflict are included."""
-    from ralph.formats.imported import InvalidEntryError, imported_memory, parse_id, parse_tags, parse_timestamp
+    from ralph.formats.imported import InvalidEntryError, imported_memory, parse_day, parse_id, parse_tags
     from ralph.formats.planned import ReadProblem, quote_excerpt
 
     page = parse_page(text)
@@ -163,7 +163,7 @@ def read_memories_md(text: str, at: str) -> Reading:
         )
     for entry in page.entries:
         try:
-            created_at = parse_timestamp(entry.created)
+            created_at = parse_day(entry.created, entry.id)
         except InvalidEntryError as error:
             created_at = ""
             problems.append(

@@ -255,13 +255,20 @@ class MemoryQueries:
             self._memories.listing.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
         )
 
-    def most_trusted(self, budget_tokens: int, exclude: Collection[str] = (), after: str = "") -> list[Memory]:
-        """Return the most trusted memories of each type, except `exclude`, added after a time if one is given."""
+    def most_trusted(
+        self, budget_tokens: int, exclude: Collection[str] = (), after: str = ""
+    ) -> tuple[list[Memory], bool]:
+        """Return the most trusted memories of each type that fit, and whether there are more.
+
+        Those of `exclude` are left out, and with `after`, those added before that time.
+        """
         from ralph.memory.recall.prime import fit_to_budget
 
         limit = budget_tokens // MIN_TOKENS + 1 + len(exclude)
         found = self._memories.listing.most_confident(self._with_settings(MemoryFilter(after=after)), limit)
-        return fit_to_budget([one for one in found if one.id not in exclude], budget_tokens, now())
+        candidates = [one for one in found if one.id not in exclude]
+        fitting = fit_to_budget(candidates, budget_tokens, now())
+        return fitting, len(fitting) < len(candidates)
 
     def _with_settings(self, filter: MemoryFilter) -> MemoryFilter:
         """Return the filter with `memories.filter` of the settings for what it leaves open."""

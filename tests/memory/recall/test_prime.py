@@ -79,6 +79,19 @@ def test_no_kind_is_left_out_when_there_is_room() -> None:
     assert 4 <= sum(memory.kind == "pattern" for memory in shown) <= 5
 
 
+def test_what_was_noted_again_and_again_does_not_push_out_the_rest() -> None:
+    failures = [
+        a_fact(
+            "fix", 0.7, f"failure: cmd=cargo fmt --check, exit=1, error=diff in part{n}.rs", created_at=f"{AT[:-2]}{n}Z"
+        )
+        for n in range(5)
+    ]
+    other = a_fact("fix", 0.5, "Run cargo within nix develop.")
+
+    assert fit_to_budget([*failures, other], tokens_of(failures[4], other), AT) == [failures[4], other]
+    assert fit_to_budget([*failures, other], 1_000, AT) == [failures[4], other, *failures[3::-1]]
+
+
 FACTS = st.builds(
     a_fact,
     kind=st.sampled_from(["fix", "pattern", "estimate", "tool_usage", "own thing"]),

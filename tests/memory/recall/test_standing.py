@@ -67,6 +67,20 @@ def test_what_a_subagent_was_asked_is_no_rule(project: Project) -> None:
     assert HEADING not in prompt_of(project)
 
 
+def test_an_imported_rule_is_as_old_as_it_says(project: Project) -> None:
+    entries = {
+        "mem-1771420870-071e": "End variable names with '_n'",
+        "mem-1771442853-b33b": "From now on, end variable names with '_m'",
+    }
+    blocks = [f"### {id}\n> {text}.\n<!-- tags: x | created: 2026-02-18 -->\n" for id, text in entries.items()]
+    project.transfer.import_text("# Memories\n\n## Decisions\n\n" + "\n".join(blocks), "memories.md")
+
+    [conflict] = project.memory.rules.conflicts()
+
+    assert [conflict.earlier.id, conflict.later.id] == list(entries)
+    assert all("(2026-02-18; contradicts" in line for line in lines_of(prompt_of(project)))
+
+
 def test_forgetting_a_session_takes_its_rules_along(project: Project) -> None:
     say(project, "From now on, end all variable names with '_n'.", "2026-01-05T09:00:00Z", "s1")
     project.episodes.forget(EpisodeFilter(source="s1"))

@@ -7,7 +7,7 @@ import json
 from ralph.core.limits import MAX_TAGS, MAX_TITLE_LENGTH
 from ralph.core.records import Memory, new_memory_id, replace
 from ralph.core.text import extract_title, find_paths, sanitize
-from ralph.formats.imported import InvalidEntryError, parse_timestamp
+from ralph.formats.imported import InvalidEntryError, parse_day
 from ralph.formats.memories_document import SECTION_HEADINGS, MarkdownEntry, parse_document
 from ralph.formats.memories_md import clean_tags, edit_document, header_id, insertion_offsets
 from ralph.formats.sync.disk import UnusableFileError, encode_text
@@ -271,7 +271,7 @@ def _fields(entry: MarkdownEntry) -> dict[str, Any]:
 
 def _memory(entry: MarkdownEntry) -> Memory:
     try:
-        created = parse_timestamp(entry.created)
+        created = parse_day(entry.created, entry.id)
     except InvalidEntryError:
         created = ""
     return new_memory(entry.id, created, _fields(entry))

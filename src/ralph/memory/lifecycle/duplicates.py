@@ -23,7 +23,7 @@ from ralph.memory.lifecycle.same_fact import (
     prepare,
     relate,
 )
-from ralph.memory.lifecycle.supersession import concern_same_files
+from ralph.memory.lifecycle.supersession import concern_same_files, stated_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def find_contradictions(memories: Sequence[Memory]) -> list[tuple[Memory, Memory
     Memories of what failed are none: they say what was the case once.
     """
     statements = [one for one in memories if _is_plain(one) and one.kind != "fix" and len(one.content) <= MAX_STATEMENT]
-    oldest_first = sorted(statements, key=lambda one: (one.verified_at or one.created_at, one.id))
+    oldest_first = sorted(statements, key=lambda one: (stated_at(one), one.id))
     return [
         (oldest_first[index], oldest_first[other])
         for index, other in _candidate_pairs(oldest_first)

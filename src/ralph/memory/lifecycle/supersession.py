@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.core.records import Rule, StandingRule, StatedRule, replace
+from ralph.core.records import MemorySource, Rule, StandingRule, StatedRule, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,13 @@ def changes_rule(earlier: tuple[Memory, str], later: tuple[Memory, str], *, is_c
     if not all(rules) or compare_rules(rules[0][0], rules[1][0]) != CHANGE:
         return False
     return not is_certain or is_certain_change(rules[0][0], rules[1][0])
+
+
+def stated_at(memory: Memory) -> str:
+    """Return when a memory was stated, or confirmed since; an import says nothing about when."""
+    if memory.source == MemorySource.IMPORTED:
+        return max(memory.created_at, memory.updated_at)
+    return memory.verified_at or memory.created_at
 
 
 def concern_same_files(one: Memory, other: Memory) -> bool:

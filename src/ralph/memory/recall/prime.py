@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
 
 HEADING = "# Memories\n"
+START_WORDS = 4
+"""Number of words with which memories about the same begin: of those, the newest goes first and the others last."""
 STALE_PENALTY = 0.3
 """Confidence penalty of a memory whose files are gone; half of it if they have changed."""
 
@@ -28,26 +30,42 @@ STALE_PENALTY = 0.3
 def fit_to_budget(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
     """Return the memories that fit the budget: the most trusted one, then one of each kind in turn.
 
-    Kinds with more trusted memories go first, and newer memories win ties.
+    Kinds with more trusted memories go first, and newer memories win ties. Of those that begin alike, as of one failure
+    that was noted again and again, the first goes before and the others after what says something else.
     """
     remaining: dict[str, list[tuple[int, Memory]]] = {}
-    for rank, memory in enumerate(sorted(memories, key=lambda one: (_trust(one, at), one.created_at))):
+    for rank, memory in enumerate(sorted(memories, key=lambda one: (_trust(one, at), one.created_at, one.id))):
         remaining.setdefault(memory.kind, []).append((-rank, memory))
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
     chosen: dict[str, list[Memory]] = {}
+    told: set[tuple[str, ...]] = set()
+    repeats: list[Memory] = []
     # The next turn goes to the kind with the fewest chosen memories, then to the one with the most trusted memory left.
     turns = [(0, *group.pop()) for group in remaining.values()]
     heapify(turns)
     while turns:
         count, _, memory = heappop(turns)
         heading = 0 if count else len(_heading(memory))
-        if (cost := len(_block(memory)) + heading) <= room:
+        if (start := _start(memory)) and start in told:
+            repeats.append(memory)
+        elif (cost := len(_block(memory)) + heading) <= room:
             chosen.setdefault(memory.kind, []).append(memory)
+            told.add(start)
             room -= cost
             count += 1
         if remaining[memory.kind]:
             heappush(turns, (count, *remaining[memory.kind].pop()))
+    for memory in repeats:
+        if (cost := len(_block(memory))) <= room:
+            chosen[memory.kind].append(memory)
+            room -= cost
     return [memory for group in chosen.values() for memory in group]
+
+
+def _start(memory: Memory) -> tuple[str, ...]:
+    """Return the kind of a memory and the words with which it begins; nothing if it is too short to tell."""
+    words = memory.content.split(None, START_WORDS)[:START_WORDS]
+    return (memory.kind, *words) if len(words) == START_WORDS else ()
 
 
 def _trust(memory: Memory, at: str) -> float:

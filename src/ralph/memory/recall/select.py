@@ -192,13 +192,10 @@ def _outdated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
 
 
 def _stated_at(hit: ScoredMemory) -> tuple[str, str]:
-    """Return when a memory was stated, edited or verified; ids begin with the time, where only the day is known.
-
-    An import updates all memories at once, which says nothing about their order.
-    """
+    """Return when a memory was stated, edited or verified; an import verifies all at once, which is no order."""
     row = hit.row
-    stated = row["created_at"] if row["source"] == MemorySource.IMPORTED else row["updated_at"]
-    return max(str(row["verified_at"] or ""), str(stated)), str(row["id"])
+    verified = "" if row["source"] == MemorySource.IMPORTED else str(row["verified_at"] or "")
+    return max(verified, str(row["updated_at"])), str(row["id"])
 
 
 def _text(hit: ScoredMemory) -> str:

@@ -64,13 +64,13 @@ def _stands(memory: Memory, config: Config) -> bool:
 
 def stated_by_memory(memory: Memory, stored: str) -> StatedRule:
     """Return what a memory states, given its rule as JSON."""
-    from ralph.memory.lifecycle.supersession import decode_rules
+    from ralph.memory.lifecycle.supersession import decode_rules, stated_at
 
     rule = next(iter(decode_rules(stored)), Rule(text=""))
     return StatedRule(
         rule=replace(rule, text=_text_of(memory)),
         id=memory.id,
-        at=memory.verified_at or memory.created_at,
+        at=stated_at(memory),
         trust=memory.confidence + memory.support / 1_000,
         is_memory=True,
         is_pinned=bool(memory.pinned_at),
