@@ -18,16 +18,18 @@ MAX_NAMED_WORDS = 4
 MAX_READ_CHARACTERS = 4_000
 """Length of the text in which words are looked up, in characters."""
 _WRITTEN_WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def words_as_written(context: RecallContext) -> dict[str, str]:
-    """Return the words of a context as they were written, by their stems."""
+    """Return the words of a context as they were written, by their stems; those within an identifier in lower case."""
     text = "\n".join((context.title, context.body, *context.errors, *context.files, *context.recent))
     written: dict[str, str] = {}
     for word in dict.fromkeys(_WRITTEN_WORD.findall(text[:MAX_READ_CHARACTERS])):
-        stems = tokenize(word)
-        if len(stems) == 1:
-            written.setdefault(stems[0], word)
+        parts = [word] if len(tokenize(word)) == 1 else map(str.lower, _PART.findall(word))
+        for part in parts:
+            if len(stems := tokenize(part)) == 1:
+                written.setdefault(stems[0], part)
     return written
 
 

@@ -12,7 +12,7 @@ from ralph.core.memory_types import MEMORY_KINDS
 from ralph.core.text import CHARACTERS_PER_TOKEN
 from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
-from ralph.memory.recall.render import escape_inline, escape_untrusted, kind_heading
+from ralph.memory.recall.render import escape_inline, escape_untrusted, has_own_title, kind_heading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _heading(memory: Memory) -> str:
 
 
 def _block(memory: Memory) -> str:
-    title = f"**{escape_inline(memory.title)}**\n" if memory.kind == "knowledge" else ""
+    title = f"**{escape_inline(memory.title)}**\n" if has_own_title(memory) else ""
     text = "\n".join(f"> {line}".rstrip() for line in (title + escape_untrusted(memory.content)).split("\n"))
     tags = f"tags: {', '.join(_in_comment(tag) for tag in memory.tags)} | " if memory.tags else ""
     doubts = f" | check first: {_in_comment(memory.stale)}" if memory.stale else ""

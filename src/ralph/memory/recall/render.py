@@ -29,7 +29,7 @@ ENTRY_FRAME_LENGTH = 80
 """Length of tags, date and origin of an entry, in characters."""
 MIN_ENTRY_LENGTH = 240
 """Length that every entry may have, in characters; those that do not fit then are left out."""
-MAX_ENTRY_LENGTH = 1_200
+MAX_ENTRY_LENGTH = 2_000
 """Length above which a memory is shown by its best sentences even if there is room, in characters."""
 FIX_LABEL = "**Fix:**"
 """What precedes the fix in a memory of what made a gate pass."""
@@ -43,6 +43,7 @@ _SECTIONS = {
 MAX_SECTION_HEADING_LENGTH = 4 + max(map(len, _SECTIONS.values()))
 """Length of the longest section heading with its line breaks, in characters."""
 
+_LIST_STARTS = ("- ", "* ", "+ ", "1. ", "1) ")
 _AUTHORED_TAG = (
     r"(?mi)^([ \t]*)<(?=[ \t]*/?[ \t]*(?:description|spec|plan|contents|answer)"
     r"(?:-[0-9a-f]{8})?\b[^>\n]*>[ \t]*$)"
@@ -162,13 +163,17 @@ def _entry(memory: Memory, query: str, limit: int) -> str:
         tags = f"_Tags: {', '.join(escape_inline(tag) for tag in memory.tags)}_"
         return f"### {escape_inline(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{staleness_note(memory)}"
     if memory.kind in MEMORY_KINDS:
-        # The title of a short memory is its first sentence, which should not appear twice.
-        start = memory.title.removesuffix("...")
         title = escape_inline(title_without_body(memory.title, body))
-        text = body if memory.content.startswith(start) else f"**{title}**: {body}"
+        separator = "\n" if body.startswith(_LIST_STARTS) else " "
+        text = f"**{title}**:{separator}{body}" if has_own_title(memory) else body
         return f"- {_indented(text)} _({origin})_{staleness_note(memory)}"
     category = memory.kind if memory.kind in LEARNING_CATEGORIES else escape_inline(memory.kind)
     return f"- **{category}**: {_indented(body)} _({origin})_{staleness_note(memory)}"
+
+
+def has_own_title(memory: Memory) -> bool:
+    """Return whether a memory has a title of its own, and not the start of its text."""
+    return memory.kind == "knowledge" or not memory.content.startswith(memory.title.removesuffix("..."))
 
 
 def title_without_body(title: str, body: str) -> str:
