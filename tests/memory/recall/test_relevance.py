@@ -279,3 +279,36 @@ def test_reports_of_one_template_about_other_files_are_no_duplicates(
         store.memories.insert_all_unchecked([replace(memory, id=f"mem-1-{number}")], ChangeInfo(who="t", why="t"))
 
     assert len(recall_memories(store, RecallContext(title="Validation of app labels in commands")).shown) == count
+
+
+PADDING = (
+    "Please take care to keep the existing behaviour and look at how other places in this project do it before you"
+    " change anything, write a short summary when you are done, and ask when something is unclear"
+)
+
+
+@pytest.mark.parametrize("title", ["Upgrade postgres to 16", "Upgrade the certificates"])
+def test_ordinary_words_around_a_title_change_nothing(store: Store, title: str) -> None:
+    fill(
+        store,
+        a_memory("ECONNREFUSED on 5432 means that docker is not running: make up", tags=("docker", "postgres")),
+        a_memory("The mobile app pins the TLS certificate; rotate it with two weeks notice", tags=("tls",)),
+    )
+
+    plain = recall_memories(store, session_query(title), cut=SESSION_CUT).shown
+    padded = recall_memories(store, session_query(f"{title}. {PADDING}"), cut=SESSION_CUT).shown
+
+    assert len(plain) == 1
+    assert [one.memory.id for one in padded] == [one.memory.id for one in plain]
+
+
+def test_a_short_prompt_may_name_its_subject_with_everyday_words(store: Store) -> None:
+    fill(
+        store,
+        a_memory("Money is stored as integer cents, never as float", tags=("money",)),
+        a_memory("The rate limiter counts per API key", files=("src/api/limits.py",)),
+    )
+
+    assert shown_for_session(store, "Fix money rounding") == ["Money is stored as integer cents, never as float"]
+    assert shown_for_session(store, "Update `limits.py`") == ["The rate limiter counts per API key"]
+    assert shown_for_session(store, "Good money for half an hour of work, thank you") == []

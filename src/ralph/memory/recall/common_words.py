@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 COMMON_STEMS = frozenset(
     (
         "absolut accept actual add afterward again ago agre ahead allow almost alon along alreadi alright although "
@@ -40,3 +44,16 @@ COMMON_STEMS = frozenset(
 A memory that has only these in common with a query is not about the same thing: "yes, go on with the second option"
 asks for nothing. Words that name a subject in some projects ("order", "version", "state") are not among them.
 """
+
+
+def everyday_shares(words: Iterable[str]) -> dict[str, float]:
+    """Return how much of a word each counts: less, the more prompts about nothing in particular have it."""
+    from ralph.memory.recall.everyday_words import STEMS
+
+    shares = dict.fromkeys(words, 1.0)
+    for count, stems in STEMS.items():
+        padded = f" {stems} "  # splitting takes longer than these few look-ups
+        for word in shares:
+            if f" {word} " in padded:
+                shares[word] = 1 / (1 + count)
+    return shares

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ralph.core.tokenize import inverse_document_frequency, parse_string_list, tokenize
 from ralph.memory.lifecycle.confidence import days_of, decayed_confidence
 from ralph.memory.lifecycle.staleness import staleness_penalty
-from ralph.memory.recall.common_words import COMMON_STEMS
+from ralph.memory.recall.common_words import COMMON_STEMS, everyday_shares
 from ralph.memory.recall.estimate import INHERITED_SHARE, SHORT_TALK, SOURCE_SHARE
 from ralph.memory.recall.feedback import COVERAGE_HITS, chance, file_weight, votes
 from ralph.memory.recall.query import path_segments
@@ -45,8 +45,11 @@ TITLE_LENGTH_PENALTY = 0.05
 """Penalty per word of a title."""
 TITLE_FIELD_WEIGHT, BODY_FIELD_WEIGHT, PATHS_FIELD_WEIGHT, TAGS_FIELD_WEIGHT = 3.0, 1.0, 3.0, 1.0
 """Weight of a word by where it occurs; tags only count if the word occurs nowhere else."""
-MAX_SUBJECT_WORDS = 8
-"""Number of words up to which a title names a subject; a longer one tells a story."""
+MAX_SUBJECT_WORDS, MAX_TELLING_WORDS = 8, 5
+"""Number of words, and of telling ones, up to which a title names a subject; a longer one tells a story.
+
+Everyday words count as a part of a telling one.
+"""
 MIN_CERTAIN_WORDS = 2
 """Number of telling words of a title that say what it is about."""
 PACKAGE_FILES = ("__init__", "index", "mod")
@@ -105,7 +108,10 @@ class Ranking:
             word: scale * max(0.0, math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1)))
             for word in query.words
         }
-        title = {word: self._distinctiveness.get(word, 0.0) for word in query.title if not is_common(word)}
+        shares = everyday_shares(query.title)
+        title = {
+            word: share * self._distinctiveness.get(word, 0.0) for word, share in shares.items() if not is_common(word)
+        }
         total_title = sum(title.values())
         self._title_shares = {word: value / total_title for word, value in title.items()} if total_title else {}
         """Share of what the title tells that each of its telling words tells."""
@@ -113,7 +119,7 @@ class Ranking:
         self._title_part = total_title / told if told else 0.0
         """Share of what the query tells that its title tells: all of it for a search."""
         self._subject = {
-            *(query.title if len(query.title) <= MAX_SUBJECT_WORDS else ()),
+            *_subject_words(query.title, {word: shares[word] for word in title}),
             *tokenize(context.feature or ""),
         }
         self._common_information = {
@@ -385,6 +391,7 @@ class Ranking:
             hit.raise_to("tagged", rarity / MAX_TAG_RARITY)
             if rarity >= CERTAIN_TAG_RARITY and all(word in self._subject for word in words):
                 hit.certainty = f"its tag {tag} names the subject"
+                hit.raise_to("subject tag", 1.0)
 
     def _score_tags(self, tags: str) -> float:
         """Return the share of the tag words that occur in the query."""
@@ -414,6 +421,13 @@ class _Words:
         for word in filter(asked.__contains__, self.tags):
             counts.setdefault(word, TAGS_FIELD_WEIGHT)
         return counts
+
+
+def _subject_words(title: Collection[str], shares: Mapping[str, float]) -> Iterable[str]:
+    """Return the words of a title that may name its subject; of a long one, those that are not everyday words."""
+    if len(title) <= MAX_SUBJECT_WORDS:
+        return title
+    return (word for word, share in shares.items() if share == 1 and sum(shares.values()) <= MAX_TELLING_WORDS)
 
 
 @lru_cache(MAX_SPLIT_TAGS)
