@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.scored import ScoredMemory
 from ralph.memory.recall.select import MAX_SHOWN, PROMPT_CUT, SESSION_CUT, select
@@ -66,6 +68,42 @@ def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:
     )
 
     assert told == {1: "", 2: "near-duplicate of mem-1", 3: ""}
+
+
+def test_of_two_that_say_nearly_the_same_the_more_relevant_one_is_shown() -> None:
+    found = [
+        scored(1, 3.0, "round money half up to whole cents", relevance=0.4),
+        scored(2, 2.0, "round money half up to cents", relevance=0.8),
+    ]
+
+    assert outcome(found) == {1: "near-duplicate of mem-2", 2: ""}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_outdated"),
+    [
+        pytest.param({}, {}, True, id="the same"),
+        pytest.param({"files": ("src/orders/pool.py",)}, {"files": ("src/billing/pool.py",)}, False, id="files"),
+        pytest.param({"files": ("src/orders/pool.py",)}, {}, False, id="a file and none"),
+        pytest.param({"tags": '["orders"]'}, {"tags": '["billing"]'}, False, id="tags"),
+        pytest.param({"tags": '["orders"]'}, {"tags": '["orders", "pool"]'}, True, id="a tag in common"),
+        pytest.param({"feature": "f-000001"}, {"feature": "f-000002"}, False, id="features"),
+        pytest.param({}, {"origin_session": "s1"}, False, id="an agent against a person"),
+        pytest.param({"origin_session": "s1"}, {"origin_session": "s2"}, True, id="an agent against an agent"),
+    ],
+)
+def test_only_what_is_about_the_same_replaces_an_earlier_statement(
+    one: dict[str, Any], other: dict[str, Any], is_outdated: bool
+) -> None:
+    found = [
+        scored(1, 3.0, "The pool size of the workers is 5", kind="context", created_at="2026-01-01", **one),
+        scored(2, 2.0, "The pool size of the workers is 20", kind="context", created_at="2026-02-01", **other),
+    ]
+
+    told = outcome(found)
+
+    assert bool(told[1]) is is_outdated
+    assert told[2] == ""
 
 
 def test_kinds_are_balanced_among_equally_good_ones() -> None:

@@ -109,6 +109,9 @@ def select(
         best = max(candidates, key=lambda hit: hit.score * SAME_KIND_FACTOR ** kinds.get(hit.row["kind"], 0))
         candidates.remove(best)
         if duplicate := next((other for other in chosen if _is_near_duplicate(best, other)), None):
+            if best.relevance > duplicate.relevance:
+                chosen[chosen.index(duplicate)] = best
+                best, duplicate = duplicate, best
             why_not[best.row["seq"]] = f"near-duplicate of {duplicate.row['id']}"
             continue
         chosen.append(best)
@@ -182,13 +185,29 @@ def _outdated(candidates: Sequence[ScoredMemory]) -> dict[int, str]:
         if earlier.row.get("pinned_at"):
             continue
         for later in statements[place + 1 :]:
-            if len(earlier.vocabulary & later.vocabulary) < MIN_COMMON_WORDS:
+            if not _may_outdate(later, earlier):
                 continue
             from ralph.memory.lifecycle.frames import is_certain_change
 
             if is_certain_change(_text(later), _text(earlier)):
                 reasons[earlier.row["seq"]] = f"{later.row['id']} is newer and says something else about it"
     return reasons
+
+
+def _may_outdate(later: ScoredMemory, earlier: ScoredMemory) -> bool:
+    """Return whether two memories may be about the same, so that the later one replaces what the earlier one says.
+
+    What an agent states leaves what a person said; both are told.
+    """
+    new, old = later.row, earlier.row
+    if len(earlier.vocabulary & later.vocabulary) < MIN_COMMON_WORDS or new["feature"] != old["feature"]:
+        return False
+    if session_key(new) and old["source"] == MemorySource.EXPLICIT and not session_key(old):
+        return False
+    if (later.files or earlier.files) and not set(map(file_key, later.files)) & set(map(file_key, earlier.files)):
+        return False
+    tags, earlier_tags = (set(parse_string_list(row["tags"])) for row in (new, old))
+    return not (tags and earlier_tags) or bool(tags & earlier_tags)
 
 
 def _stated_at(hit: ScoredMemory) -> tuple[str, str]:
