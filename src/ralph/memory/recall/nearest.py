@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from binascii import crc32  # not hashlib, which takes 4 ms to import
+from time import monotonic
 
 from ralph.core.files import state_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Iterable
 
     from ralph.memory.recall.query import RecallContext
@@ -32,6 +34,8 @@ MAX_TEXT_CHARACTERS = 4_000
 """Length of a text that is sent, in characters: more of it than the model reads."""
 MAX_SOCKET_PATH = 100
 """Length of the path of a socket that every system allows, in bytes."""
+MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+"""Errors that reading a request or an answer raises if it makes no sense."""
 
 
 def find_similar(
@@ -79,6 +83,39 @@ def file_number(path: str) -> int:
         return 0
 
 
+def is_own_folder(path: str) -> bool:
+    """Return whether a folder belongs to this user, and nobody else may write to it."""
+    found = os.stat(path)  # noqa: PTH116
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def is_own_peer(connection: socket) -> bool:
+    """Return whether the process at the other end is of this user; only Linux tells."""
+    if sys.platform != "linux":
+        return True
+    from _socket import SO_PEERCRED, SOL_SOCKET
+
+    credentials = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)  # three integers: pid, uid and gid
+    return int.from_bytes(credentials[4:8], sys.byteorder) == os.geteuid()
+
+
+def receive(connection: socket, max_bytes: int, deadline: float) -> bytes:
+    """Return what arrives until a line or the connection ends; raise if it is too much or not there in time."""
+    received = b""
+    while not received.endswith(b"\n"):
+        seconds = deadline - monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        connection.settimeout(seconds)
+        part = connection.recv(max_bytes)
+        if not part:
+            break
+        received += part
+        if len(received) > max_bytes:
+            raise ValueError
+    return received
+
+
 def _ask_other_process(store: Store, text: str, seqs: Iterable[int], index: str) -> Similarities | None:
     """Return the answer of a process that has the model; None if there is none that answers in time."""
     path = socket_path(store)
@@ -90,16 +127,27 @@ def _ask_other_process(store: Store, text: str, seqs: Iterable[int], index: str)
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     request = {"project": project_key(store), "text": text[:MAX_TEXT_CHARACTERS], "seqs": list(seqs), "index": index}
+    deadline = monotonic() + ANSWER_SECONDS
     connection = socket(AF_UNIX, SOCK_STREAM)
     try:
         connection.settimeout(ANSWER_SECONDS)
         connection.connect(path)
+        if not is_own_folder(os.path.dirname(path)) or not is_own_peer(connection):  # noqa: PTH120
+            return None
         connection.sendall(f"{json.dumps(request)}\n".encode())
-        answer = b""
-        while (part := connection.recv(MAX_ANSWER_BYTES)) and len(answer) <= MAX_ANSWER_BYTES:
-            answer += part
-        return {int(seq): (float(amount), float(cosine)) for seq, amount, cosine in json.loads(answer)}
-    except (OSError, ValueError, TypeError):
+        return _parse_answer(receive(connection, MAX_ANSWER_BYTES, deadline))
+    except (OSError, *MALFORMED):
         return None
     finally:
         connection.close()
+
+
+def _parse_answer(answer: bytes) -> Similarities:
+    """Return the similarities of an answer; raise one of `MALFORMED` if it is anything else."""
+    import json
+    from math import isfinite
+
+    similar = {int(seq): (float(amount), float(cosine)) for seq, amount, cosine in json.loads(answer)}
+    if any(abs(seq) >= 2**63 or not isfinite(amount + cosine) for seq, (amount, cosine) in similar.items()):
+        raise ValueError
+    return similar

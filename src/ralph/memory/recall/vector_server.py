@@ -9,14 +9,25 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from stat import S_ISSOCK
+from time import monotonic
 
 from ralph.core.errors import RalphError
-from ralph.memory.recall.nearest import MAX_TEXT_CHARACTERS, project_key, socket_path
+from ralph.memory.recall.nearest import (
+    MALFORMED,
+    MAX_TEXT_CHARACTERS,
+    file_number,
+    is_own_folder,
+    is_own_peer,
+    project_key,
+    receive,
+    socket_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from socket import socket
 
     from ralph.store import Store
@@ -24,7 +35,9 @@ if TYPE_CHECKING:
 START_SECONDS = 3.0
 """Delay before anything is loaded, in seconds: the agent starts at the same time."""
 RETRY_SECONDS = 60.0
-"""Time after which a process tries again to be the one that answers, and to open the project, in seconds."""
+"""Time after which a process tries again to open the project, in seconds."""
+TAKEOVER_SECONDS = 5.0
+"""Time after which a process tries again to be the one that answers, in seconds."""
 EMBED_SECONDS, EMBED_BATCH = 30.0, 50
 """Time between two looks for texts without a vector, in seconds, and how many are computed then, about 2 s of CPU."""
 ACCEPT_SECONDS = 0.5
@@ -75,66 +88,68 @@ class VectorServer:
             self._ended.wait(RETRY_SECONDS)
 
     def _serve(self, store: Store) -> None:
-        """Answer requests until the process ends or the database is replaced; return if another process does."""
+        """Answer requests while no other process does, until this one ends or the database is replaced."""
+        path = socket_path(store)
+        while path and not self._ended.is_set() and socket_path(store) == path:
+            with suppress(OSError), _listen(path) as (listener, inode):
+                self._answer_requests(store, listener, lambda: (socket_path(store), file_number(path)) == (path, inode))
+            store.database.release_connection()
+            self._ended.wait(TAKEOVER_SECONDS)
+
+    def _answer_requests(self, store: Store, listener: socket, is_reachable: Callable[[], bool]) -> None:
         from ralph.memory.recall.vector_search import EmbeddingThread, search_vectors
 
-        path = socket_path(store)
-        listener = _listen(path) if path else None
-        if listener is None:
-            return
         search_vectors(store, "start", ())  # loads the model
-        embedding = EmbeddingThread(store.reopen, is_enabled=True, interval=EMBED_SECONDS, batch=EMBED_BATCH)
-        with listener, embedding:
-            listener.settimeout(ACCEPT_SECONDS)
-            try:
-                while not self._ended.is_set() and socket_path(store) == path:
-                    with suppress(TimeoutError):
-                        connection, _ = listener.accept()
-                        _answer(connection, store)
-            finally:
-                with suppress(OSError):
-                    os.unlink(path)  # noqa: PTH108
+        listener.settimeout(ACCEPT_SECONDS)
+        with EmbeddingThread(store.reopen, is_enabled=True, interval=EMBED_SECONDS, batch=EMBED_BATCH):
+            while not self._ended.is_set() and is_reachable():
+                with suppress(TimeoutError):
+                    connection, _ = listener.accept()
+                    _answer(connection, store)
 
 
-def _listen(path: str) -> socket | None:
-    """Return a socket that listens at a path, or None if another process does."""
+@contextmanager
+def _listen(path: str) -> Iterator[tuple[socket, int]]:
+    """Listen on a socket at a path and yield it with its inode; raise an OSError if another process does.
+
+    Only who holds the lock beside it creates or removes the socket. The lock ends with its process; its file stays.
+    """
+    import fcntl
     from socket import AF_UNIX, SOCK_STREAM, socket
 
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
-    with socket(AF_UNIX, SOCK_STREAM) as other:
+    folder = os.path.dirname(path)  # noqa: PTH120
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    if not is_own_folder(folder):
+        raise PermissionError(folder)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with open(lock, "rb"), socket(AF_UNIX, SOCK_STREAM) as listener:  # noqa: PTH123
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            if S_ISSOCK(os.lstat(path).st_mode):
+                os.unlink(path)  # noqa: PTH108  # of a process that was killed
+        listener.bind(path)  # fails if anything but a socket is there
+        inode = os.stat(path).st_ino  # noqa: PTH116
         try:
-            other.connect(path)
-            return None
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.unlink(path)  # noqa: PTH108  # of a process that was killed
-    listener = socket(AF_UNIX, SOCK_STREAM)
-    try:
-        listener.bind(path)
-        os.chmod(path, 0o600)  # noqa: PTH101
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+            os.chmod(path, 0o600)  # noqa: PTH101
+            listener.listen(BACKLOG)
+            yield listener, inode
+        finally:
+            if file_number(path) == inode:  # may be of another one if somebody deleted both files
+                os.unlink(path)  # noqa: PTH108
 
 
 def _answer(connection: socket, store: Store) -> None:
     """Answer one request; one that makes no sense, or is about another project, gets no answer."""
     from ralph.memory.recall.vector_search import search_vectors
 
-    with connection, suppress(OSError, ValueError, TypeError, KeyError):
-        connection.settimeout(REQUEST_SECONDS)
-        request = b""
-        while not request.endswith(b"\n") and (part := connection.recv(MAX_REQUEST_BYTES)):
-            request += part
-            if len(request) > MAX_REQUEST_BYTES:
-                return
-        asked = json.loads(request)
+    with connection, suppress(OSError, *MALFORMED):
+        if not is_own_peer(connection):
+            return
+        asked = json.loads(receive(connection, MAX_REQUEST_BYTES, monotonic() + REQUEST_SECONDS))
         if asked["project"] != project_key(store):
             return
         index = "episode" if asked["index"] == "episode" else "memory"
         similar = search_vectors(store, str(asked["text"]), [int(seq) for seq in asked["seqs"]], index)
         answer = [(seq, round(amount, 4), round(cosine, 4)) for seq, (amount, cosine) in similar.items()]
+        connection.settimeout(REQUEST_SECONDS)
         connection.sendall(json.dumps(answer).encode())
