@@ -111,7 +111,8 @@ def _select(ranked: Ranked, place: str) -> Shown:
 @contextmanager
 def _project(file: Path, *, by_meaning: bool) -> Iterator[Project]:
     with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
+        root = Path(directory, file.stem.partition("__")[0].rpartition("+")[2])
+        root.mkdir()
         init_project(root)
         (root / ".ralph.toml").write_text(f"[memories]\nfiles = false\nmeaning = {str(by_meaning).lower()}\n")
         with Project.open(root) as project:

@@ -312,3 +312,10 @@ def test_a_short_prompt_may_name_its_subject_with_everyday_words(store: Store) -
     assert shown_for_session(store, "Fix money rounding") == ["Money is stored as integer cents, never as float"]
     assert shown_for_session(store, "Update `limits.py`") == ["The rate limiter counts per API key"]
     assert shown_for_session(store, "Good money for half an hour of work, thank you") == []
+
+
+def test_the_name_of_the_project_tells_nothing_in_it(project: Project) -> None:
+    project.store.projects.rename(project.store.project_id, "tonic")
+    fill(project.store, a_memory("Tonic validates manifests before a run", tags=("manifest",)))
+
+    assert shown_for_session(project.store, "Teach tonic to reuse the compile cache") == []

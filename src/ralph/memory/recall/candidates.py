@@ -102,7 +102,7 @@ def rank_memories(
     query = build_query(context)
     memories = store.memories
     result = memories.index.search_words(query.words, candidates, filter)
-    ranking = Ranking(context, query, result.word_counts, result.total)
+    ranking = Ranking(context, query, result.word_counts, result.total, project=store.project_name)
     ranking.add(result.rows)
     if by_meaning:
         _add_nearest(store, context, filter, ranking, may_load=may_load)

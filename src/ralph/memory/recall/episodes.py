@@ -156,7 +156,7 @@ def rank_episodes(
     context = context if context.at else replace(context, at=now())
     query = build_query(context)
     result = store.episodes.search(query.words, MAX_CANDIDATES, filter)
-    ranking = Ranking(context, query, result.word_counts, result.total, EPISODE_WEIGHTS)
+    ranking = Ranking(context, query, result.word_counts, result.total, EPISODE_WEIGHTS, project=store.project_name)
     ranking.add(result.rows)
     if by_meaning:
         _add_nearest(store, context, filter, ranking)

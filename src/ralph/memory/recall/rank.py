@@ -92,7 +92,11 @@ class Ranking:
         document_frequency: Mapping[str, int],
         total: int,
         weights: Mapping[str, float] = WEIGHTS,
+        *,
+        project: str = "",
     ) -> None:
+        """`project` is the name of the project, whose words tell nothing in it."""
+        common = {word for word in query.words if is_common(word)} | set(tokenize(project))
         self._context = context
         self._weights = weights
         self._query = query
@@ -110,12 +114,12 @@ class Ranking:
         }
         shares = everyday_shares(query.title)
         title = {
-            word: share * self._distinctiveness.get(word, 0.0) for word, share in shares.items() if not is_common(word)
+            word: share * self._distinctiveness.get(word, 0.0) for word, share in shares.items() if word not in common
         }
         total_title = sum(title.values())
         self._title_shares = {word: value / total_title for word, value in title.items()} if total_title else {}
         """Share of what the title tells that each of its telling words tells."""
-        told = sum(value for word, value in self._distinctiveness.items() if not is_common(word))
+        told = sum(value for word, value in self._distinctiveness.items() if word not in common)
         self._title_part = total_title / told if told else 0.0
         """Share of what the query tells that its title tells: all of it for a search."""
         self._subject = {
@@ -123,7 +127,7 @@ class Ranking:
             *tokenize(context.feature or ""),
         }
         self._common_information = {
-            word: COMMON_WORD_SHARE * value if is_common(word) else None
+            word: COMMON_WORD_SHARE * value if word in common else None
             for word, value in self._distinctiveness.items()
             if word not in query.hints
         }
