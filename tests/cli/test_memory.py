@@ -526,6 +526,16 @@ def test_why_without_a_task_tells_the_origin(ralph: Ralph) -> None:
     assert ralph("why", id, "--format", "json").json["history"][0]["what"] == "added"
 
 
+def test_why_says_that_a_standing_rule_is_in_every_prompt(ralph: Ralph) -> None:
+    id = remember(ralph, "Never commit directly to main", "-t", "constraint")
+
+    ran = ralph("why", id)
+
+    assert "In every prompt, because it is a standing rule." in ran.out
+    assert "No prompt has included it yet." not in ran.out
+    assert ralph("why", id, "--format", "json").json["is_rule"]
+
+
 # --- prime and init --------------------------------------------------------------------------
 
 

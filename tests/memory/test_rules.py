@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.errors import ConflictError, NotFoundError, UsageError
 from ralph.core.records import MemoryState
 from ralph.memory.recall.render_rules import HEADING
 from ralph.project import Project
@@ -134,3 +134,81 @@ def test_rules_about_other_files_stand_beside_each_other(project: Project) -> No
 
     assert added.superseded == ()
     assert project.memory.rules.conflicts() == []
+
+
+PRACTICES = """\
+- All new work must pass `make check` before committing.
+- Keep functions under 50 lines.
+- The suite takes four minutes.
+- Write docs/decisions.md when something is decided.
+"""
+
+
+def add_practices(project: Project) -> str:
+    return project.memory.add(PRACTICES, type="context", title="Development practices").memory.id
+
+
+def test_each_rule_of_a_list_is_told_in_one_line(project: Project) -> None:
+    id = add_practices(project)
+
+    assert [one.partition(" (2")[0] for one in lines_of(prompt_of(project))] == [
+        "- All new work must pass `make check` before committing.",
+        "- Keep functions under 50 lines.",
+        "- Write docs/decisions.md when something is decided.",
+    ]
+    assert {one.stated.id for one in project.memory.rules.standing()} == {id}
+    assert project.prompts.preview(project.tasks.add("Write a parser").id).shown == (id,)
+    assert project.memory.rules.is_told(id)
+
+
+def test_a_list_that_a_person_gave_files_is_about_those(project: Project) -> None:
+    project.memory.add(PRACTICES, type="context", title="Development practices", files=["src/parser.py"])
+
+    assert HEADING not in prompt_of(project)
+
+
+def test_rules_of_one_list_do_not_merge_or_contradict_each_other(project: Project) -> None:
+    items = ("Use tabs in Python files", "Use spaces in YAML files", "Add a test for a screen", "Add a test for a page")
+    project.memory.add("\n".join(f"- {item}" for item in items), type="convention", title="Coding conventions")
+
+    assert len(lines_of(prompt_of(project))) == 4
+    assert project.memory.rules.conflicts() == []
+
+
+def test_a_later_rule_supersedes_no_list_of_which_it_changes_one(project: Project) -> None:
+    id = add_practices(project)
+    later = project.memory.add("From now on, keep functions under 30 lines", type="convention").memory
+
+    (conflict,) = project.memory.rules.conflicts()
+
+    assert project.memory.show(id).memory.state is MemoryState.ACTIVE
+    assert (conflict.earlier.rule.text, conflict.later.id) == ("Keep functions under 50 lines.", later.id)
+    with pytest.raises(ConflictError) as error:
+        project.memory.rules.keep(later.id)
+    assert error.value.code == "several-rules"
+
+
+def test_what_a_person_says_changes_one_rule_of_a_list(project: Project) -> None:
+    add_practices(project)
+    say(project, "From now on, keep functions under 30 lines.", "2099-01-05T09:00:00Z", "s1")
+
+    told = lines_of(prompt_of(project))
+
+    assert len(told) == 3
+    assert [one for one in told if "was: '50'" in one]
+
+
+def test_a_list_may_supersede_a_rule_that_it_changes(project: Project) -> None:
+    earlier = project.memory.add("Always keep functions under 80 lines", type="convention").memory
+    add_practices(project)
+
+    assert project.memory.show(earlier.id).memory.state is MemoryState.SUPERSEDED
+
+
+def test_a_short_list_that_is_pinned_is_told_as_it_is(project: Project) -> None:
+    id = add_practices(project)
+    project.memory.rules.pin(id)
+
+    (line,) = lines_of(prompt_of(project))
+
+    assert "The suite takes four minutes" in line

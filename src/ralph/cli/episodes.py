@@ -7,6 +7,7 @@ import sys
 from ralph.cli.journal import SESSION_PREFIX
 from ralph.cli.memory import DEFAULT_SEARCH_LIMIT
 from ralph.cli.memory_text import (
+    TOLD_AS_RULE,
     format_datetime,
     print_attempts,
     print_facts,
@@ -120,13 +121,16 @@ def explain_episode(project: Project, args: argparse.Namespace) -> None:
     episode = project.episodes.get(args.memory)
     if not args.task:
         shown_to = project.episodes.shown_to(episode.id)
+        is_rule = project.memory.rules.is_told(episode.id)
         if args.format == "json":
-            print_json({"episode": _fields(episode), "shown_to": shown_to})
+            print_json({"episode": _fields(episode), "is_rule": is_rule, "shown_to": shown_to})
             return
         _print_heading(episode)
+        if is_rule:
+            print(f"  {TOLD_AS_RULE}")
         _print_facts(episode)
         print_attempts(shown_to)
-        if not shown_to:
+        if not shown_to and not is_rule:
             print("\nNo prompt has included it yet.")
         return
     (why,) = project.prompts.explain_episodes([episode], args.task)

@@ -144,17 +144,19 @@ def explain(project: Project, args: argparse.Namespace) -> None:
             print_why(found, with_score=args.explain)
         return
     view, events = project.memory.show(args.memory), project.memory.history(args.memory)
+    is_rule = project.memory.rules.is_told(view.memory.id)
     if args.format == "json":
         print_json(
             {
                 "memory": public_fields(view.memory),
+                "is_rule": is_rule,
                 "confidence_now": view.confidence,
                 "history": [event_fields(event) for event in events],
                 "shown_to": view.shown_to,
             }
         )
     else:
-        print_origin(view, events)
+        print_origin(view, events, is_rule=is_rule)
 
 
 def history(project: Project, args: argparse.Namespace) -> None:

@@ -57,6 +57,7 @@ LIKELY_LEGEND = "LIKELY      how likely it is relevant, whatever else there is; 
 SCORE_LEGEND = "SCORE       sum of the shares below, relative to the best match; decides the order"
 FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
+TOLD_AS_RULE = "In every prompt, because it is a standing rule."
 BAR_LENGTH = 10
 """Length of a full bar, in characters."""
 SCORE_COMPONENT_WIDTH = 15
@@ -454,10 +455,12 @@ def print_rank(why: Explanation | EpisodeExplanation, *, because: str = "", with
             print(truncate(line.rstrip(), terminal_width()))
 
 
-def print_origin(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
+def print_origin(view: MemoryView, events: Sequence[MemoryEvent], *, is_rule: bool = False) -> None:
     """Print the origin and recent history of a memory, and the attempts that used it."""
     memory = view.memory
     print_heading(memory)
+    if is_rule:
+        print(f"  {TOLD_AS_RULE}")
     print_facts({**_facts_of_origin(memory), "Confidence": _confidence(memory, view.confidence), "Used": _uses(memory)})
     print()
     print_history(events[-MAX_EVENTS_SHOWN:])
@@ -466,7 +469,7 @@ def print_origin(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
             f"{pluralize(len(events) - MAX_EVENTS_SHOWN, 'earlier event')}: ralph memory history {printable(memory.id)}"
         )
     print_attempts(view.shown_to)
-    if not view.shown_to:
+    if not view.shown_to and not is_rule:
         print("\nNo prompt has included it yet.")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.core.errors import NotFoundError
-from ralph.core.records import EPISODE_PREFIX, MemoryState, now, record
+from ralph.core.errors import ConflictError, NotFoundError
+from ralph.core.records import EPISODE_PREFIX, MemoryState, Rule, now, record
 from ralph.core.text import count_tokens
 from ralph.store.memories import ChangeInfo, change_id
 from ralph.store.memory_queries import MemoryFilter
@@ -61,6 +61,14 @@ class RuleService:
 
         return standing_rules(self._store, self._config, guided)
 
+    def is_told(self, id: str) -> bool:
+        """Return whether every prompt tells what a memory or passage states as a rule."""
+        section = self.section(self._config.memories.rules)
+        if not section:
+            return False
+        shown = {*section.memories, *section.episodes}
+        return any(id in (one.stated.id, *one.sources) for one in self.standing() if one.stated.id in shown)
+
     def section(self, room_tokens: int, guided: Collection[str] = ()) -> StandingSection | None:
         """Return the rules to tell within a number of tokens, without those of `guided`; None if there are none."""
         if room_tokens <= 0 or not self._config.injects_memories or not self._store.memories.has_rules():
@@ -93,15 +101,16 @@ class RuleService:
 
         They are memories, and memories of which a person said otherwise later.
         """
-        from ralph.memory.lifecycle.supersession import changes_rule
+        from ralph.memory.lifecycle.supersession import changes_rule, rule_changes
         from ralph.memory.recall.standing import MAX_MEMORIES, stated_by_memory
 
         memories = sorted(self._store.memories.with_rules(MAX_MEMORIES), key=lambda one: one[0].created_at)
         found = [
-            Conflict(earlier=stated_by_memory(*earlier), later=stated_by_memory(*later))
+            Conflict(earlier=stated_by_memory(earlier[0], one), later=stated_by_memory(later[0], other))
             for place, later in enumerate(memories)
             for earlier in memories[:place]
             if changes_rule(earlier, later)
+            for one, other in rule_changes(earlier[1], later[1])
         ]
         listed = {(one.earlier.id, one.later.id) for one in found}
         found += (one for one in self._contradictions() if (one.earlier.id, one.later.id) not in listed)
@@ -113,6 +122,14 @@ class RuleService:
         ]
         return sorted(found, key=lambda one: one.later.at, reverse=True)
 
+    def _with_several_rules(self) -> set[str]:
+        """Return the ids of memories that cannot give way as a whole, because they state several rules."""
+        from ralph.memory.lifecycle.supersession import decode_rules
+
+        return {
+            one.id for one, stored in self._store.memories.with_rules(MAX_COMPARED) if len(decode_rules(stored)) > 1
+        }
+
     def _contradictions(self) -> list[Conflict]:
         """Return the newest memories that say something else about the same, rules or not."""
         from itertools import islice
@@ -122,7 +139,7 @@ class RuleService:
 
         newest = list(islice(self._store.memories.listing.newest(MemoryFilter()), MAX_COMPARED))
         return [
-            Conflict(earlier=stated_by_memory(earlier, ""), later=stated_by_memory(later, ""))
+            Conflict(earlier=stated_by_memory(earlier, Rule(text="")), later=stated_by_memory(later, Rule(text="")))
             for earlier, later in find_contradictions(newest)
         ]
 
@@ -166,6 +183,12 @@ class RuleService:
         others = {other.id for one in conflicts for other in (one.earlier, one.later) if other.is_memory} - {id}
         if not others:
             raise NotFoundError("Conflict", f"of {id} (see them with: ralph memory conflicts)")
+        if several := self._with_several_rules() & others:
+            other = min(several)
+            what = f"{other} states several rules, of which the others still hold"
+            raise ConflictError(
+                f"{what}. Correct the one that does not: ralph memory edit {other}", code="several-rules"
+            )
         change = ChangeInfo(who=self._actor.kind, why=why, id=change_id())
         with self._store.transaction():
             kept = self._store.memories.get(id if not id.startswith(EPISODE_PREFIX) else self._remember_rules(id)[0])

@@ -80,10 +80,12 @@ HAS_RULES = """
     SELECT 1 AS one WHERE EXISTS (
         SELECT 1 FROM memory
         WHERE project_id = :project_id AND (rule <> '' OR pinned_at IS NOT NULL)
-            AND (files = '[]' OR pinned_at IS NOT NULL) AND state || '' = 'active'
+            AND (files = '[]' OR pinned_at IS NOT NULL OR rule NOT LIKE '%, 0]]') AND state || '' = 'active'
     ) OR EXISTS (SELECT 1 FROM episodes WHERE project_id = :project_id AND rules <> '')
 """
-"""Whether memories or passages state rules for all work. Most projects have none, and load nothing for them."""
+"""Whether memories or passages may state rules for all work. Most projects have none, and load nothing for them.
+
+A rule that does not end with the place 0 is of a list, which may only mention its files."""
 
 
 class MemoryReader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.memory.lifecycle.rules import find_rule_of_memory, find_rules
+from ralph.memory.lifecycle.rules import find_rules, find_rules_of_memory
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,56 @@ def test_a_pasted_document_states_no_rules() -> None:
 def test_a_constraint_is_a_rule_if_it_is_meant_in_general() -> None:
     text = "Passwords are never written to the log"
 
-    assert [one.text for one in find_rule_of_memory(text, is_rule_by_kind=True)] == [text]
-    assert find_rule_of_memory(text, is_rule_by_kind=False) == []
-    assert find_rule_of_memory("The server listens on port 8080", is_rule_by_kind=True) == []
+    assert [one.text for one in find_rules_of_memory(text, "constraint")] == [text]
+    assert find_rules_of_memory(text, "pattern") == []
+    assert find_rules_of_memory("The server listens on port 8080", "constraint") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (
+            "context",
+            "Build validation complete: cargo build passes, all 344 tests pass (135 adapters, 110 core), clippy clean",
+        ),
+        ("context", "Update complete: the always-on mode is verified in all tests"),
+        ("context", "Build passes in all packages, every commit is green"),
+        ("context", "Branch protection is enabled on all branches"),
+        ("decision", "Release 1.2 done: all tests passed"),
+        ("convention", "All 12 tests passed after the migration"),
+        ("constraint", "Every 5 minutes the job syncs the orders"),
+        ("pattern", "All IR struct tests use bincode for round trips. Tests check how structs are built."),
+        ("context", "TASK-12: all functions must be exported before the release"),
+        ("decision", "The parser should never raise"),
+        ("decision", "Users must never see the tasks of others"),
+        ("decision", "Bookings must never overlap"),
+    ],
+)
+def test_what_is_the_case_and_what_is_about_one_part_is_no_rule(kind: str, text: str) -> None:
+    assert find_rules_of_memory(text, kind) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("decision", "Ralph should never close a task unless it is completed"),
+        ("decision", "Agents must never push to main"),
+        ("decision", "Secrets must never be logged"),
+        ("convention", "Keep all tests green"),
+        ("convention", "Mark all completed tasks with [x]"),
+        ("context", "Every commit must have passed the tests"),
+        ("pattern", "All public functions need docstrings"),
+    ],
+)
+def test_what_should_always_or_never_be_is_a_rule(kind: str, text: str) -> None:
+    assert [one.text for one in find_rules_of_memory(text, kind)] == [text]
+
+
+def test_each_of_several_sentences_is_a_rule_if_all_are() -> None:
+    found = find_rules_of_memory("Never commit to main. Always open a pull request.", "convention")
+
+    assert [(one.place, one.text) for one in found] == [
+        (1, "Never commit to main."),
+        (2, "Always open a pull request."),
+    ]
+    assert len(find_rules_of_memory("Tests must not hit the network. CI has no access to it.", "convention")) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.records import StatedRule
-from ralph.memory.lifecycle.rules import find_rule_of_memory
+from ralph.memory.lifecycle.rules import find_rules_of_memory
 from ralph.memory.lifecycle.supersession import (
     CHANGE,
     REFINEMENT,
@@ -39,7 +39,7 @@ from ralph.memory.lifecycle.supersession import (
     ],
 )
 def test_relation_of_a_later_statement(earlier: str, later: str, relation: str) -> None:
-    rules = [find_rule_of_memory(text, is_rule_by_kind=True)[0] for text in (earlier, later)]
+    rules = [find_rules_of_memory(text, "convention")[0] for text in (earlier, later)]
 
     assert compare_rules(*rules) == relation
 
@@ -100,17 +100,17 @@ def test_a_pinned_memory_stays_whatever_is_said_later() -> None:
 
 
 def test_rules_survive_storing() -> None:
-    rules = find_rule_of_memory("From now on use uv instead of pip in all code", is_rule_by_kind=True)
+    rules = find_rules_of_memory("From now on use uv instead of pip in all code", "convention")
 
     assert decode_rules(encode_rules(rules)) == rules
     assert decode_rules("[1]") == decode_rules("") == []
 
 
 def _said(text: str, at: str, session: str) -> StatedRule:
-    rule = find_rule_of_memory(text, is_rule_by_kind=True)[0]
+    rule = find_rules_of_memory(text, "convention")[0]
     return StatedRule(rule=rule, id=f"ep-{session}", at=at, source=session)
 
 
 def _remembered(text: str, at: str, id: str, *, is_pinned: bool = False) -> StatedRule:
-    rule = find_rule_of_memory(text, is_rule_by_kind=True)[0]
+    rule = find_rules_of_memory(text, "convention")[0]
     return StatedRule(rule=rule, id=id, at=at, trust=0.6, is_memory=True, is_pinned=is_pinned)

@@ -46,6 +46,9 @@ _PLURAL_ELEMENT = (
 PLURAL = re.compile(r"s$|^naming$|^code$|^codebase$|^exception handling$", re.IGNORECASE)
 EVERY = re.compile(r"\b(?:all|every|each|any|no)\b(?:\s+(?:of|your|our|the|my|new|python))*\s+$", re.IGNORECASE)
 
+_COUNT = r"(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten)\b)"
+"""What follows "all" where it is not general: "all 344 tests" are those of one day."""
+
 _ONE_OFF = (
     "fix update change rename remove delete check review look run rerun refactor revert undo push continue try show"
     " tell explain add move merge list find read go finish implement debug"
@@ -86,7 +89,7 @@ UNIVERSAL = re.compile(
     rf"|we (?:use|write|name|put|keep|prefer|prefix)\b[^.;]* (?:for|in|with) (?:all |our )?{_PLURAL_ELEMENT}"
     rf"|(?:keep|prefer|limit|name|prefix|suffix|start|end) (?:all )?(?:\w+ )?{_PLURAL_ELEMENT}"
     rf"|(?:^|(?<=[,:] ))(?:\w+ )?{_PLURAL_ELEMENT} (?:must|shall|should (?:be|have|not|use|start|end|follow))"
-    r"|(?:all|every|each)(?: of)?(?: your| our| the)? (?:new )?\w+)\b",
+    rf"|(?:all|every|each)(?: of)?(?: your| our| the)? (?!{_COUNT})(?:new )?\w+)\b",
     re.IGNORECASE,
 )
 """Words that say that something holds for everything of its kind."""
@@ -113,7 +116,8 @@ CHANGE = re.compile(
 )
 """Words that say that something else held before."""
 GENERAL = re.compile(
-    r"\b(?:always|never|must|cannot|every|each|all|don't|do not|avoid|from now on|going forward)\b",
+    rf"\b(?:always|never|must|cannot|should not|shouldn't|may not|(?:every|each|all)\b(?! {_COUNT})|don't|do not"
+    r"|avoid|not allowed|forbidden|from now on|going forward)\b",
     re.IGNORECASE,
 )
 """Words by which a convention or a constraint is meant in general."""
@@ -128,6 +132,50 @@ ONCE = re.compile(
     re.IGNORECASE,
 )
 """Words of what is asked for once, of courtesy, and of what was the case."""
+REPORT = re.compile(
+    r"\b(?:passes|passed|(?:tests?|checks?|builds?|suites?|gates?) (?:\w+ )?pass|completed?|done|succeed(?:s|ed)|fixed"
+    r"|verified|implemented|finished|green(?=\W*$| and\b| now\b| in\b))\b",
+    re.IGNORECASE,
+)
+"""Words of what is the case, or was."""
+OBLIGATION = re.compile(
+    r"\b(?:must|should|shall|always(?!-)|never(?!-)|before|until|unless|make sure|ensure|ha(?:ve|s) to|needs?|ought to"
+    r"|don't|do not|avoid|may not|whenever|please|from now on|going forward)\b",
+    re.IGNORECASE,
+)
+"""Words by which a sentence demands something."""
+_NOUNS = (
+    "branch build change check comment commit document export fix format group import limit link list log merge mock"
+    " name release review tag test type update"
+)
+NOUNS = frozenset(_NOUNS.split())
+"""Verbs of instructions that are also nouns."""
+DESCRIBED = re.compile(
+    rf"(?:{'|'.join(_NOUNS.split())})\s+"
+    r"(?!(?:all|every|each|any|the|an?|your|our|my|this|these|those|only|no|new|in|with|on|for|to|from|as|at|by|before"
+    r"|after|when|if|it|them|both)\b)[\w-]+(?:\s+(?!(?:that|which|who|if|when|where|and|so)\b)[\w-]+){0,3}?\s+"
+    r"(?:is|are|was|were|has|have|had|pass(?:es|ed)?|fail(?:s|ed)?|completed?|done|green|succeed(?:s|ed)|verified|fixed"
+    r"|implemented|finished|lives?|runs?|contains?)\b"
+    rf"|(?:{'|'.join(_NOUNS.split())})(?:\s+\w+)?\s+(?:completed?|done|green|passed|finished|succeeded|verified|fixed)\s*"
+    r"(?:[:,;.]|$)",
+    re.IGNORECASE,
+)
+"""A sentence that begins with such a noun: "build artifacts are …", "test suite green"."""
+NOUN_LABEL = re.compile(rf"(?:{'|'.join(_NOUNS.split())})(?:\s+\w+){{1,2}}:\s", re.IGNORECASE)
+"""A label that begins with such a noun: "commit quality: …"."""
+_WHO = r"(?:we|you|i|nobody|no one|everyone|everybody|(?:ai )?agents?|claude|developers?|contributors?|the team)"
+_USERS = r"(?:users?|customers?|players?|guests?|clients?|owners?|admins?|visitors?|members?|buyers?|sellers?)"
+_DUTY = r"(?:should|must|shall|may) (?:never|always|not)\b"
+_WORK = (
+    r"(?:tasks?|issues?|tickets?|prs?|pull requests?|commit\w*|push\w*|merg\w*|branch\w*|main|deploy\w*|releas\w*|ci"
+    r"|tests?|code|secrets?|credentials?|passwords?|tokens?|migrations?|dependenc\w+|changelog|generated)"
+)
+POLICY = re.compile(
+    rf"{_WHO} {_DUTY}"
+    rf"|(?=.*\b{_WORK}\b)(?!(?:the|this|that|its?|their|his|her)\b|(?:\w+ )?{_USERS}\b)(?:[\w'’/-]+ ){{1,5}}{_DUTY}",
+    re.IGNORECASE,
+)
+"""What whoever works on a project should never or always do; of one part of a program, or of its users, it is none."""
 AGAIN = re.compile(
     r"\b(?:every time|remember to|don't forget to|must\b.* (?:every|each)"
     r"|(?:before|after|on|for|with|to|in) (?:(?:all|every|each)(?: of)? )?(?:your|our))\b",
@@ -135,9 +183,10 @@ AGAIN = re.compile(
 )
 """Words that say that what is mostly asked for once is to be done again and again."""
 SPECIFIC = re.compile(
+    r"^[A-Z]{2,}-\d+:|^(?:TASK|STEP|STORY)[- ]?\d+\b|"
     r"`[^`\n]*(?:[(.]|__)[^`\n]*`|(?<![\w*./-])[A-Za-z][\w/-]*\.(?:py|[jt]sx?|go|rs|java|rb|md|toml|json|ya?ml)\b"
 )
-"""Names of single parts of a program."""
+"""Names of single parts of a program, and of single tasks."""
 ALWAYS = re.compile(_ALWAYS, re.IGNORECASE)
 """An instruction that holds always, or never; what something else always does is none."""
 ALWAYS_FIRST = re.compile(rf"(?:(?:we|please)\s+)?(?:always|never|only)\s+{_VERBS}\b", re.IGNORECASE)

@@ -11,10 +11,10 @@ Only what adds rules uses this: the patterns take longer to compile than a hook 
 from __future__ import annotations
 
 from ralph.core.markdown import blank_code_blocks
-from ralph.core.records import Rule
+from ralph.core.records import Rule, replace
 from ralph.core.text import one_line
 from ralph.memory.lifecycle import rule_patterns as patterns
-from ralph.memory.lifecycle.supersession import ELEMENT
+from ralph.memory.lifecycle.supersession import ELEMENT, KINDS_OF_RULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ MAX_RULES = 12
 """Maximum number of rules taken from one text."""
 CONTEXT_SENTENCES = 6
 """Number of sentences for which a word such as "conventions" says that rules follow."""
+DECISION = "decision"
 _NOT_TARGETS = frozenset(("name", "code", "identifier"))
 """Things of all code that do not tell one rule from another."""
 
@@ -45,7 +46,7 @@ def find_rules(text: str) -> list[Rule]:
     for place, sentence in enumerate(_sentences(text)):
         is_talk = bool(patterns.STANDING.search(sentence) or patterns.CONVENTION.search(sentence))
         context = CONTEXT_SENTENCES if is_talk else max(0, context - 1)
-        if not _is_excluded(sentence):
+        if not is_excluded(sentence) and not is_report(sentence):
             is_explicit = _is_explicit(sentence, has_topic=bool(topic))
             if is_explicit or _is_general(sentence, is_context=context > 0):
                 clauses = _clauses(sentence, is_explicit=is_explicit, is_context=context > 0)
@@ -54,17 +55,44 @@ def find_rules(text: str) -> list[Rule]:
     return rules[:MAX_RULES]
 
 
-def find_rule_of_memory(text: str, *, is_rule_by_kind: bool) -> list[Rule]:
-    """Return the rule that a memory states, if it states one and little else.
+def find_rules_of_memory(text: str, kind: str) -> list[Rule]:
+    """Return the rule that a memory states, if it states one and little else, or one for each of its sentences.
 
-    A convention or a constraint is a rule if it is meant in general, whatever its form.
+    A convention or a constraint is a rule if it is meant in general, whatever its form; a decision if it says what
+    should never or always be. What only describes things is none, unless it is such a kind by what it is.
     """
     sentences = list(_sentences(text))
+    if not sentences:
+        return []
     found = find_rules(text)
-    is_short = bool(sentences) and len(sentences[0]) <= MAX_RULE_CHARACTERS
-    if not found and is_rule_by_kind and is_short and patterns.GENERAL.search(sentences[0]):
-        found = [_to_rule(sentences[0].rstrip(" .!"), text, "", 0)]
-    return found if {one.place for one in found} == {0} else []
+    if kind not in (*KINDS_OF_RULES, DECISION) and not _demands(sentences[0]):
+        return []
+    if {one.place for one in found} == set(range(len(sentences))) and len(sentences) > 1:
+        return [to_rule(one, place) for place, one in enumerate(sentences, 1)]
+    if not found and len(sentences[0]) <= MAX_RULE_CHARACTERS and states_policy(sentences[0], kind):
+        return [_to_rule(sentences[0].rstrip(" .!"), text, "", 0)]
+    return found[:1] if {one.place for one in found} == {0} else []
+
+
+def states_policy(sentence: str, kind: str) -> bool:
+    """Return whether a sentence of a memory of a kind holds in general, whatever its form."""
+    if is_report(sentence):
+        return False
+    if kind in KINDS_OF_RULES:
+        return bool(patterns.GENERAL.search(sentence))
+    return kind == DECISION and bool(patterns.POLICY.match(sentence)) and not is_excluded(sentence)
+
+
+def _demands(sentence: str) -> bool:
+    """Return whether a sentence demands something, and does not only describe all things of a kind."""
+    start = patterns.CONNECTIVE.sub("", sentence)
+    is_demand = patterns.OBLIGATION.search(sentence) or patterns.STANDING.search(sentence)
+    return bool(is_demand or patterns.WISH.search(sentence) or patterns.IMPERATIVE.match(start))
+
+
+def to_rule(text: str, place: int) -> Rule:
+    """Return one of several rules of a memory; `place` counts from 1."""
+    return replace(_to_rule(text.rstrip(" .!"), text, "", place), text=text[:1].upper() + text[1:])
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -79,9 +107,20 @@ def _sentences(text: str) -> Iterator[str]:
 # --- what a rule is --------------------------------------------------------------------
 
 
-def _is_excluded(sentence: str) -> bool:
+def is_excluded(sentence: str) -> bool:
     """Return whether a sentence asks something, or speaks of one case."""
     return bool(sentence.endswith("?") or patterns.ONCE.search(sentence) or patterns.SPECIFIC.search(sentence))
+
+
+def is_report(sentence: str) -> bool:
+    """Return whether a sentence tells what is the case, without a word that demands it."""
+    if patterns.OBLIGATION.search(sentence) or patterns.STANDING.search(sentence):
+        return False
+    bare = patterns.CONNECTIVE.sub("", patterns.VALUE.sub(" ", sentence))
+    if patterns.DESCRIBED.match(bare):
+        return True
+    is_instruction = patterns.IMPERATIVE.match(bare) and bare.split()[0].lower() not in patterns.NOUNS
+    return not is_instruction and not patterns.WISH.search(sentence) and bool(patterns.REPORT.search(bare))
 
 
 def _is_explicit(sentence: str, *, has_topic: bool) -> bool:
@@ -150,7 +189,8 @@ def _instructions(sentence: str, topic: str) -> Iterator[str]:
     before = patterns.CONNECTIVE.sub("", sentence[: starts[0]] if starts else sentence)
     before = patterns.CONNECTIVE.sub("", before.replace(topic, "", 1).strip(" ,:"))
     pieces = [patterns.CONNECTIVE.sub("", piece.strip()) for piece in patterns.PIECE.split(before)]
-    for place, piece in enumerate(pieces):
+    first = 1 if patterns.NOUN_LABEL.match(before) else 0
+    for place, piece in enumerate(pieces[first:], first):
         if patterns.IMPERATIVE.match(piece) or patterns.ALL_MUST.match(piece):
             yield ", ".join(pieces[place:])
             break

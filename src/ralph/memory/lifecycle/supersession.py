@@ -13,7 +13,7 @@ from ralph.core.records import MemorySource, Rule, StandingRule, StatedRule, rep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ralph.core.records import Memory
 
@@ -35,6 +35,9 @@ KINDS_OF_RULES = ("convention", "constraint")
 """Kinds of memories that are rules by what they are."""
 MAX_RULE_MEMORY_CHARACTERS = 400
 """Length above which a memory is more than a rule, in characters."""
+MAX_RULE_LIST_CHARACTERS = 4_000
+"""Length above which a list is not searched for rules, in characters."""
+_LIST_MARKS = ("- ", "* ", "+ ", "• ", "1. ", "1) ")
 
 _GENERAL_CUES = (
     *("always", "never", "must", "every", "each", "all ", "any ", "from now", "forward", "future", "henceforth"),
@@ -51,15 +54,19 @@ def may_state_rules(text: str) -> bool:
 
 
 def rule_of_memory(memory: Memory) -> str:
-    """Return the rule that a memory states, as JSON; empty if it states none."""
-    text = memory.content
-    if memory.structured_content or memory.kind not in RULE_KINDS or len(text) > MAX_RULE_MEMORY_CHARACTERS:
-        return ""
-    if not may_state_rules(text):
-        return ""
-    from ralph.memory.lifecycle.rules import find_rule_of_memory
+    """Return the rules that a memory states, as JSON; empty if it states none.
 
-    return encode_rules(find_rule_of_memory(text, is_rule_by_kind=memory.kind in KINDS_OF_RULES)[:1])
+    It is one rule if that has the place 0, else one for each item or sentence with a place from 1 on.
+    """
+    text = memory.content
+    if memory.structured_content or memory.kind not in RULE_KINDS or not may_state_rules(f"{memory.title}\n{text}"):
+        return ""
+    may_be_list = any(f"\n{mark}" in f"\n{text}" for mark in _LIST_MARKS)
+    if len(text) > (MAX_RULE_LIST_CHARACTERS if may_be_list else MAX_RULE_MEMORY_CHARACTERS):
+        return ""
+    from ralph.memory.lifecycle.rule_lists import find_memory_rules
+
+    return encode_rules(find_memory_rules(memory.title, text, memory.kind))
 
 
 def encode_rules(rules: Sequence[Rule]) -> str:
@@ -163,12 +170,31 @@ def changes_rule(earlier: tuple[Memory, str], later: tuple[Memory, str], *, is_c
     (one, ours), (other, theirs) = earlier, later
     if one.id == other.id or one.feature != other.feature:
         return False
-    if not concern_same_files(one, other):
+    own, others = files_of_rules(one, ours), files_of_rules(other, theirs)
+    if (own or others) and not set(own) & set(others):
         return False
-    rules = decode_rules(ours)[:1], decode_rules(theirs)[:1]
-    if not all(rules) or compare_rules(rules[0][0], rules[1][0]) != CHANGE:
-        return False
-    return not is_certain or is_certain_change(rules[0][0], rules[1][0])
+    return any(True for _ in rule_changes(ours, theirs, is_certain=is_certain))
+
+
+def rule_changes(earlier: str, later: str, *, is_certain: bool = False) -> Iterator[tuple[Rule, Rule]]:
+    """Yield the rules of two memories, given as JSON, of which the later one changes the earlier one.
+
+    With `is_certain`, nothing of an earlier memory with several rules: the others still hold.
+    """
+    ours, theirs = decode_rules(earlier), decode_rules(later)
+    if is_certain and len(ours) > 1:
+        return
+    for one in ours:
+        for other in theirs:
+            if compare_rules(one, other) == CHANGE and (not is_certain or is_certain_change(one, other)):
+                yield one, other
+
+
+def files_of_rules(memory: Memory, stored: str) -> tuple[str, ...]:
+    """Return the files that the rules of a memory are about; none if items of a list only mention them."""
+    files = tuple(memory.files)
+    is_list = bool(files) and any(rule.place for rule in decode_rules(stored))
+    return () if is_list and all(name in memory.content for name in files) else files
 
 
 def stated_at(memory: Memory) -> str:
@@ -197,7 +223,8 @@ def _with_later(rules: Sequence[StandingRule], one: StatedRule) -> list[Standing
     later = StandingRule(stated=one, sources=(_origin(one),))
     kept: list[StandingRule] = []
     for rule in rules:
-        relation = compare_rules(rule.stated.rule, one.rule)
+        is_other_item = one.is_memory and rule.stated.id == one.id  # rules of one memory all hold
+        relation = UNRELATED if is_other_item else compare_rules(rule.stated.rule, one.rule)
         is_bold = one.is_by_agent and not rule.stated.is_by_agent  # an agent changes nothing that a person said
         is_apart = _said_together(rule.stated, one) if relation == CHANGE else is_bold and relation == REFINEMENT
         if relation == UNRELATED or is_apart:
@@ -247,6 +274,7 @@ def _time(stated: StatedRule) -> tuple[str, int, int]:
     return stated.at, stated.position, stated.rule.place
 
 
-def _order(rule: StandingRule) -> tuple[bool, bool, int, float, str]:
-    stated = rule.stated
-    return not stated.is_pinned, stated.is_by_agent, -len(rule.sources), -stated.trust, stated.at
+def _order(rule: StandingRule) -> tuple[bool, bool, int, float, str, str, int]:
+    stated, place = rule.stated, rule.stated.rule.place
+    listed = (stated.id, place) if stated.is_memory and place else ("", 0)  # in the order of their list
+    return not stated.is_pinned, stated.is_by_agent, -len(rule.sources), -stated.trust, stated.at, *listed

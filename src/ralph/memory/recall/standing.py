@@ -22,6 +22,8 @@ MAX_MEMORIES, MAX_PASSAGES, MAX_RULES = 200, 200, 300
 """Numbers of the newest memories, passages and rules that are compared."""
 MIN_CONFIDENCE = 0.55
 """Confidence of a memory from which on it stands; what was only extracted starts below."""
+MAX_PINNED_CHARACTERS = 240
+"""Length up to which a pinned memory is told as it is, although it states several rules."""
 
 
 def standing_rules(store: Store, config: Config, guided: Collection[str] = ()) -> list[StandingRule]:
@@ -39,9 +41,10 @@ def standing_rules(store: Store, config: Config, guided: Collection[str] = ()) -
 
     by_people = store.memories.with_rules_by_people()
     stated = [
-        replace(stated_by_memory(memory, rule), is_by_agent=not memory.pinned_at and memory.id not in by_people)
-        for memory, rule in memories
-        if _stands(memory, config)
+        replace(one, is_by_agent=not memory.pinned_at and memory.id not in by_people)
+        for memory, stored in memories
+        if _stands(memory, stored, config)
+        for one in rules_of_memory(memory, stored)
     ]
     for row in passages:
         stated += (_of_passage(row, rule) for rule in decode_rules(row["rules"]))
@@ -50,7 +53,7 @@ def standing_rules(store: Store, config: Config, guided: Collection[str] = ()) -
     return [rule for rule in current_rules(stated) if rule.stated.id not in guided]
 
 
-def _stands(memory: Memory, config: Config) -> bool:
+def _stands(memory: Memory, stored: str, config: Config) -> bool:
     """Return whether a memory is for all work: pinned, or a rule that is not about some files or one feature."""
     if memory.pinned_at:
         return True
@@ -59,16 +62,29 @@ def _stands(memory: Memory, config: Config) -> bool:
         return False
     if only.recent and memory.created_at < days_ago(only.recent):
         return False
-    return memory.confidence >= MIN_CONFIDENCE and not memory.files and not memory.feature and not memory.stale
+    if memory.confidence < MIN_CONFIDENCE or memory.feature or memory.stale:
+        return False
+    from ralph.memory.lifecycle.supersession import files_of_rules
+
+    return not files_of_rules(memory, stored)
 
 
-def stated_by_memory(memory: Memory, stored: str) -> StatedRule:
-    """Return what a memory states, given its rule as JSON."""
-    from ralph.memory.lifecycle.supersession import decode_rules, stated_at
+def rules_of_memory(memory: Memory, stored: str) -> list[StatedRule]:
+    """Return what a memory states, given its rules as JSON; a short one that is pinned is told as it is."""
+    from ralph.memory.lifecycle.supersession import decode_rules
 
-    rule = next(iter(decode_rules(stored)), Rule(text=""))
+    rules = decode_rules(stored) or [Rule(text="")]
+    if memory.pinned_at and len(_text_of(memory)) <= MAX_PINNED_CHARACTERS:
+        rules = [replace(rules[0], place=0)]
+    return [stated_by_memory(memory, rule) for rule in rules]
+
+
+def stated_by_memory(memory: Memory, rule: Rule) -> StatedRule:
+    """Return what a memory states, given one of its rules."""
+    from ralph.memory.lifecycle.supersession import stated_at
+
     return StatedRule(
-        rule=replace(rule, text=_text_of(memory)),
+        rule=rule if rule.place else replace(rule, text=_text_of(memory)),
         id=memory.id,
         at=stated_at(memory),
         trust=memory.confidence + memory.support / 1_000,
