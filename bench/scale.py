@@ -68,7 +68,7 @@ class Tantivy:
     """The same texts in an index of tantivy, with its English stems."""
 
     def __init__(self, directory: Path, size: int) -> None:
-        import tantivy  # type: ignore[import-not-found]
+        import tantivy  # type: ignore[import-not-found, unused-ignore]
 
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("id", stored=True, tokenizer_name="raw")

@@ -119,6 +119,8 @@ def show_episode(project: Project, args: argparse.Namespace) -> None:
 def explain_episode(project: Project, args: argparse.Namespace) -> None:
     """Explain where a passage comes from and which prompts quoted it, or how it scores for a task."""
     episode = project.episodes.get(args.memory)
+    if args.prompt:
+        raise UsageError("Past work is explained for a task only: use --task.", code="invalid-option")
     if not args.task:
         shown_to = project.episodes.shown_to(episode.id)
         is_rule = project.memory.rules.is_told(episode.id)

@@ -120,8 +120,11 @@ def explain(project: Project, args: argparse.Namespace) -> None:
 
         explain_episode(project, args)
         return
-    if args.task:
-        found = project.prompts.explain(args.memory, args.task)
+    if args.task or args.prompt:
+        prompts = project.prompts
+        found = (
+            prompts.explain(args.memory, args.task) if args.task else prompts.explain_typed(args.memory, args.prompt)
+        )
         if args.format == "json":
             print_json(
                 {

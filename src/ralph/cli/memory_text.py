@@ -424,6 +424,10 @@ def _abbreviate(value: object, other: object, width: int) -> str:
 # --- why and stats ---------------------------------------------------------------------------
 
 
+_PREDICATES = ("is ", "was ", "has ", "had ", "comes ", "did ", "says ")
+"""How reasons begin that are about the memory."""
+
+
 def print_why(why: Explanation, *, with_score: bool) -> None:
     """Print whether the prompt of a task includes a memory, and why; optionally with its score and rank."""
     print_heading(why.memory)
@@ -432,21 +436,27 @@ def print_why(why: Explanation, *, with_score: bool) -> None:
 
 def print_rank(why: Explanation | EpisodeExplanation, *, because: str = "", with_score: bool) -> None:
     """Print whether the prompt of a task includes something, the estimate, and optionally the score and rank."""
+    subject = why.task_id or "this prompt"
+    place = f"in the next prompt of {why.task_id}" if why.task_id else "told with this prompt"
+    reason = printable(why.reason)
     if why.is_rule:
         answer = f"In every prompt, because {because or 'it is a standing rule'}."
     elif why.is_shown:
-        answer = f"In the next prompt of {why.task_id}."
+        answer = f"{place[0].upper()}{place[1:]}."
     else:
-        answer = f"Not in the next prompt of {why.task_id}: {printable(why.reason)}."
+        answer = f"Not {place}: {'it ' * reason.startswith(_PREDICATES)}{reason}."
     print(wrap_line(answer, "  ", "    "))
     if why.relevance is not None:
-        estimate = f"{why.relevance:.0%} likely to be relevant to {why.task_id}: {printable(why.evidence)}."
-        print(wrap_line(estimate, "  ", "    "))
+        print(
+            wrap_line(
+                f"{why.relevance:.0%} likely to be relevant to {subject}: {printable(why.evidence)}.", "  ", "    "
+            )
+        )
     elif why.evidence:  # a learning of previous loops, which is found by what it is for
-        print(wrap_line(f"Relevant to {why.task_id}: {printable(why.evidence)}.", "  ", "    "))
+        print(wrap_line(f"Relevant to {subject}: {printable(why.evidence)}.", "  ", "    "))
     if with_score and why.score is not None:
         rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
-        print(f"  Score for {why.task_id}: {why.score:.2f}{rank}")
+        print(f"  Score for {subject}: {why.score:.2f}{rank}")
         components = score_components(why)
         largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
         for name, share in components:

@@ -11,7 +11,7 @@ from ralph.loop.prompt import RULES_SECTION
 from ralph.loop.run_log import is_run_over
 from ralph.loop.workers import dead_workers
 from ralph.memory.lifecycle.confidence import days_between
-from ralph.memory.recall.gather import next_context, recall_for_prompt, running_id
+from ralph.memory.recall.gather import filter_for_prompt, next_context, recall_for_prompt, running_id
 from ralph.memory.recall.select import SAID_BY_GUIDE
 
 TYPE_CHECKING = False
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 @record
 class Explanation:
-    """Why a memory is, or is not, shown for a task."""
+    """Why a memory is, or is not, shown for a task or for what a person types into a session."""
 
     memory: Memory
     task_id: str
+    """Empty for what a person types."""
     score: float | None
     because: tuple[tuple[str, float], ...]
     relevance: float | None
@@ -131,22 +132,33 @@ class PromptService:
         for memory in memories:
             found, reason = ranked.get(memory.id) or (None, _why_unranked(memory, context))
             reason = "" if memory.id in told else self._why_excluded(memory, guided) or reason
-            explanations.append(
-                Explanation(
-                    memory=memory,
-                    task_id=task_id,
-                    score=found.score if found else None,
-                    because=found.because if found else (),
-                    relevance=found.relevance if found else None,
-                    evidence=found.evidence if found else "",
-                    rank=found.place if found else None,
-                    ranked=len(ranked),
-                    is_shown=not reason,
-                    reason=reason,
-                    is_rule=memory.id in told,
-                )
-            )
+            is_rule = memory.id in told
+            explanations.append(_explanation(memory, found, reason, len(ranked), task_id=task_id, is_rule=is_rule))
         return explanations
+
+    def explain_typed(self, memory_id: str, text: str) -> Explanation:
+        """Return how a memory scores for what a person types into a new session, and why it is not added to that."""
+        from ralph.memory.recall.candidates import recall_memories
+        from ralph.memory.recall.select import SESSION_CUT
+        from ralph.memory.sessions import MAX_PROMPT_MEMORIES, session_query
+
+        memory, context, config = self._memory.get(memory_id), session_query(text), self._config
+        recalled = recall_memories(
+            self._store,
+            context,
+            filter_for_prompt(context, config),
+            MAX_PROMPT_MEMORIES,
+            config.memories.filter.tags,
+            cut=SESSION_CUT,
+            by_meaning=config.memories.meaning,
+        )
+        ranked: dict[str, tuple[RecalledMemory | OmittedItem, str]] = {
+            left.id: (left, left.why) for left in recalled.left_out
+        }
+        ranked |= {one.memory.id: (one, "") for one in recalled.shown}
+        found, reason = ranked.get(memory.id) or (None, _why_unranked(memory, context))
+        reason = self._why_excluded(memory, self._guided()) or reason
+        return _explanation(memory, found, reason, len(ranked))
 
     def explain_episodes(self, episodes: Sequence[Episode], task_id: str) -> list[EpisodeExplanation]:
         """Return for each episode how it scores for a task, and why the next prompt does not quote it."""
@@ -250,6 +262,30 @@ class PromptService:
     def _no_memories_setting(self) -> str:
         settings = self._config.memories
         return f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
+
+
+def _explanation(
+    memory: Memory,
+    found: RecalledMemory | OmittedItem | None,
+    reason: str,
+    ranked: int,
+    *,
+    task_id: str = "",
+    is_rule: bool = False,
+) -> Explanation:
+    return Explanation(
+        memory=memory,
+        task_id=task_id,
+        score=found.score if found else None,
+        because=found.because if found else (),
+        relevance=found.relevance if found else None,
+        evidence=found.evidence if found else "",
+        rank=found.place if found else None,
+        ranked=ranked,
+        is_shown=not reason,
+        reason=reason,
+        is_rule=is_rule,
+    )
 
 
 def _ids_of_rules(prompt: Prompt) -> set[str]:

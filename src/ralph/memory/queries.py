@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_RANKED = 2_000
 """Number of the newest memories that a published ranking formula sees."""
+MAX_SESSION_ENTRY_LENGTH = 1_200
+"""Length above which a memory is told by its best sentences in a session, which has room for three, in characters."""
 MIN_TOKENS = 20
 """Fewest tokens a memory takes in a prime; bounds how many are read."""
 SHOWN_ATTEMPTS = 20
@@ -382,12 +384,12 @@ def _to_recalled(ranked: Iterable[ScoredMemory], context: RecallContext) -> Iter
 
 def _abridged(memory: Memory, context: RecallContext) -> Memory:
     """Return a memory that is too long for a session with the sentences that matter most for a context."""
-    from ralph.memory.recall.render import MAX_ENTRY_LENGTH, abridged
-
-    if len(memory.content) <= MAX_ENTRY_LENGTH:
+    if len(memory.content) <= MAX_SESSION_ENTRY_LENGTH:
         return memory
+    from ralph.memory.recall.render import abridged
+
     query = f"{context.title}\n{context.body}"
-    return replace(memory, content=abridged(memory.id, memory.content, query, MAX_ENTRY_LENGTH))
+    return replace(memory, content=abridged(memory.id, memory.content, query, MAX_SESSION_ENTRY_LENGTH))
 
 
 def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:

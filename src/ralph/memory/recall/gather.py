@@ -118,13 +118,17 @@ def running_id(store: Store) -> str:
 
 def recall_for_prompt(store: Store, context: RecallContext, config: Config) -> RecallResult:
     """Recall the memories to show for a context, filtered by the project's settings."""
+    filter, tags = filter_for_prompt(context, config), config.memories.filter.tags
+    recalled = recall_memories(store, context, filter, tags=tags, by_meaning=config.memories.meaning)
+    return _with_learnings(store, context, recalled, filter)
+
+
+def filter_for_prompt(context: RecallContext, config: Config) -> MemoryFilter:
+    """Return the filter of the project's settings for a context, without the tags."""
     settings = config.memories.filter
     since = timestamp(time.time() - settings.recent * DAY_SECONDS) if settings.recent else ""
-    filter = MemoryFilter(
-        kinds=_combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ())), after=since
-    )
-    recalled = recall_memories(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
-    return _with_learnings(store, context, recalled, filter)
+    kinds = _combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ()))
+    return MemoryFilter(kinds=kinds, after=since)
 
 
 def _with_learnings(store: Store, context: RecallContext, recalled: RecallResult, filter: MemoryFilter) -> RecallResult:
