@@ -7,69 +7,26 @@ from functools import lru_cache
 
 from ralph.core.records import record
 
-_LABEL = re.compile(
-    r"\s*(?:(?:the )?(?:decision|rule|convention|constraint|context|note|policy|fact)|adr[- ]?\d+)\s*[:–—]\s+",
-    re.IGNORECASE,
-)
-"""What kind of statement follows, which is no part of it."""
-_ANNOUNCED = re.compile(
-    r"\s*(?:"
-    r"(?:correct(?:ion|ed)|amend(?:ed|ment)|updated?|revis(?:ed|ion)|changed?|supersed(?:es|ed|ing))"
-    r"(?: (?:the |our |an? )?(?:(?:earlier|previous|old|former|last) )?(?:decision|rule|convention|statement|policy))?"
-    r"|[\w-]+ (?:supersedes|amends|replaces|overrides) [\w-]+"
-    r")\s*[:,–—]\s+",
-    re.IGNORECASE,
-)
-"""What announces that a statement corrects an earlier one."""
-_ADVERB = re.compile(
-    r"(?:^|(?<=\s))(?:now|any ?more|actually(?! been)|(?:starting )?from (?:now|today|here) on(?:wards?)?|going forward"
-    r"|(?:as of|starting|since|effective) (?:now|today|(?:next )?(?:week|month|year|sprint|release)"
-    r"|(?:(?:january|february|march|april|may|june|july|august|september|october|november|december)(?: \d{4})?)"
-    r"|(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?|v?\d+\.\d+(?:\.\d+)?))(?=[\s,.;:!]|$),?\s?",
-    re.IGNORECASE,
-)
-"""What says that a statement holds since something changed."""
-_NO_LONGER = re.compile(r"\bno longer\b", re.IGNORECASE)
-_ENDS = re.compile(
-    r"(?:(?!\b(?:that|which|where|when|if|because|unless|while|so|as)\b)[^,;:.()])*?\bno longer\b", re.IGNORECASE
-)
-"""A main clause about what no longer holds."""
-_PART = r"[^.;:,!?\n]+?(?:\.\w[^.;:,!?\n]*?)?"
-_END = r"(?=[.;:,!?\n]|\s+(?:because|since|as|for|in|on|when|if|to|at|with|by)\b|$)"
-_ENDED = (
-    (re.compile(r"\b(?:dropped|ended|discontinued) (?:the )?support (?:for|of)\b", re.IGNORECASE), "no longer support"),
-    (
-        re.compile(r"\b(?:was|were|ha(?:s|ve) been) (?:dropped|discontinued|retired)\b", re.IGNORECASE),
-        "no longer holds",
+_CUES = (
+    *(":", "–", "—", "now", "more", "actual", "from", "forward", "as of", "since", "starting", "effective", "longer"),
+    *("dropped", "ended", "discontin", "retired", "stop", "quit", "used to", "deprecat", "replace", "instead"),
+    *(
+        "rather",
+        "place of",
+        "not",
+        "never",
+        "because",
+        "so that",
+        "in order",
+        "to ",
+        "also",
+        "as well",
+        "too",
+        "addition",
     ),
-    (re.compile(r"\b(?:stop(?:ped)?|quit) using\b", re.IGNORECASE), "no longer use"),
-    (re.compile(r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bwas )(?<!\bget )\bused to(?= \w)", re.IGNORECASE), "no longer"),
-    (
-        re.compile(r"^(?P<old>[^.;:,!?\n]{2,60}?) (?:is|are) (?:now )?deprecated\b", re.IGNORECASE),
-        r"no longer use \g<old>",
-    ),
+    *("correct", "amend", "update", "revis", "change", "supersed", ", as "),
 )
-"""Other words for what no longer holds."""
-_PASSAGE = re.compile(
-    rf"\b(?:(?:was|were|is|are|has been|have been|have|has) )?"
-    r"(?:switched|moved|migrated|changed|renamed|converted|ported)"
-    rf"(?: (?:over|away))? from (?P<old>{_PART}) to (?P<new>{_PART}){_END}"
-    rf"|\breplaced? (?P<replaced>{_PART}) (?:with|by) (?P<by>{_PART}){_END}",
-    re.IGNORECASE,
-)
-"""What took the place of something else."""
-_REPLACED = re.compile(
-    r"(?:\binstead of\b|\brather than\b|\bin place of\b|(?:,| and) (?:no longer|not|never)\b)"
-    r"\s+(?P<value>(?:[^.;:,!?\n]|[.:](?=\w)){2,60}?)(?=[.;:,!?\n]|\s+(?:because|since|as|for|in|on|when|if|to|at)\b|$)",
-    re.IGNORECASE,
-)
-"""What a statement says not to hold, beside what does."""
-_REASON = re.compile(
-    r",?\s+(?:because|so that|in order to|to (?:include|allow|avoid|ensure|prevent|match|reduce|save|make|fix))\b.*$"
-    r"|,\s+(?:since|as (?:it|they|we))\b.*$",
-    re.IGNORECASE | re.DOTALL,
-)
-_ADDS = re.compile(r"\b(?:also|as well|too|additionally|in addition)\b", re.IGNORECASE)
+"""Parts of words without which a text says nothing about a change, nor gives a reason."""
 
 
 @record
@@ -100,44 +57,63 @@ class Replacement:
 @lru_cache(2048)
 def read_statement(text: str) -> Statement:
     """Return what a text states."""
-    bare = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
-    announced = _ANNOUNCED.match(bare)
+    if not _may_have_cues(text):
+        return Statement(bare=text, text=text, is_change=False, is_corrected=False, is_addition=False)
+    from ralph.memory.lifecycle import change_patterns as patterns
+
+    bare = patterns.LABEL.sub("", text, count=1) if patterns.LABEL.match(text) else text
+    announced = patterns.ANNOUNCED.match(bare)
     bare = bare[announced.end() :] if announced else bare
-    bare = _LABEL.sub("", bare, count=1) if announced and _LABEL.match(bare) else bare
-    for pattern, words in _ENDED:
+    bare = patterns.LABEL.sub("", bare, count=1) if announced and patterns.LABEL.match(bare) else bare
+    for pattern, words in patterns.ENDED:
         bare = pattern.sub(words, bare, count=1)
-    passed = _PASSAGE.search(bare)
-    without = _ADVERB.sub("", bare)
-    plain = _NO_LONGER.sub("not", without)
+    adverbs = {found[0].strip(" ,").lower() for found in patterns.ADVERB.finditer(bare)}
+    passed = patterns.PASSAGE.search(bare)
+    without = patterns.ADVERB.sub("", bare)
+    plain = patterns.NO_LONGER.sub("not", without)
     return Statement(
         bare=plain.strip(" ,"),
-        text=_REASON.sub("", plain).strip(" ,"),
-        is_change=bool(announced or passed or without != bare or _ENDS.match(without)),
-        is_corrected=bool(announced) or any(found[0].strip(" ,").lower() != "now" for found in _ADVERB.finditer(bare)),
-        is_addition=bool(_ADDS.search(bare)),
+        text=patterns.REASON.sub("", plain).strip(" ,"),
+        is_change=bool(announced or passed or without != bare or patterns.ENDS.match(without)),
+        is_corrected=bool(announced) or bool(adverbs - {"now"}),
+        is_addition=bool(patterns.ADDS.search(bare)),
     )
 
 
 def ended_clause(text: str) -> str:
     """Return the clause of what no longer holds, as it was stated before; empty if there is none."""
-    for pattern, words in _ENDED:
+    if not _may_have_cues(text):
+        return ""
+    from ralph.memory.lifecycle import change_patterns as patterns
+
+    for pattern, words in patterns.ENDED:
         text = pattern.sub(words, text, count=1)
     text = re.sub(r"\bnot\b(?=[^.;!?\n]*\bany ?more\b)", "no longer", text)
-    for clause in re.split(r"[.;!?](?:\s+|$)|,\s+|\s+(?:but|and (?:now|instead))\s+", _REASON.sub("", text)):
-        if _NO_LONGER.search(clause):
-            return _ADVERB.sub("", _NO_LONGER.sub("", clause)).strip()
+    for clause in re.split(r"[.;!?](?:\s+|$)|,\s+|\s+(?:but|and (?:now|instead))\s+", patterns.REASON.sub("", text)):
+        if patterns.NO_LONGER.search(clause):
+            return patterns.ADVERB.sub("", patterns.NO_LONGER.sub("", clause)).strip()
     return ""
 
 
 def replacements(text: str) -> list[Replacement]:
     """Return what a text says that something else took the place of."""
+    if not _may_have_cues(text):
+        return []
+    from ralph.memory.lifecycle import change_patterns as patterns
+
     found = [
         Replacement(
             old=one["old"] or one["replaced"], rest=f"{text[: one.start()]}.{text[one.end() :]}", is_new_known=True
         )
-        for one in _PASSAGE.finditer(text)
+        for one in patterns.PASSAGE.finditer(text)
     ]
     return found + [
         Replacement(old=one["value"], rest=f"{text[: one.start()]}.{text[one.end() :]}", is_new_known=False)
-        for one in _REPLACED.finditer(text)
+        for one in patterns.REPLACED.finditer(text)
     ]
+
+
+def _may_have_cues(text: str) -> bool:
+    """Return whether a text may have words that the patterns look for, which take long to load."""
+    lowered = text.lower()
+    return any(cue in lowered for cue in _CUES)
