@@ -31,12 +31,10 @@ def add(project: Project, args: argparse.Namespace) -> None:
         print_json(public_fields(memory))
     elif args.format == "quiet":
         print(memory.id)
-    elif result.what == "added":
-        print(f"{symbol('📝 ')}Memory stored: {memory.id}")
+    elif result.what in ("added", "revived"):
+        print(f"{symbol('📝 ')}Memory {'stored' if result.what == 'added' else 'restored'}: {memory.id}")
         for id in result.superseded:
             print(f"It takes the place of {id}. If both hold: ralph memory undo {id}")
-    elif result.what == "revived":
-        print(f"{symbol('📝 ')}Memory restored: {memory.id}")
     elif result.what == "updated":
         print(f"{symbol('📝 ')}Memory updated: {memory.id} (what it said before: ralph memory history {memory.id})")
     else:

@@ -17,6 +17,7 @@ from ralph.store.memory_queries import (
     PAGE,
     MemoryFilter,
     MemoryHistory,
+    require_latest,
     row_to_memory,
     row_to_memory_event,
     state_rank,
@@ -83,6 +84,8 @@ class ChangeResult:
     memory: Memory
     event: int | None
     """None if nothing changed."""
+    superseded: tuple[str, ...] = ()
+    """Ids of memories whose place it takes, because it says something else now."""
 
 
 class MemoryStore(MemoryWriter):
@@ -135,7 +138,7 @@ class MemoryStore(MemoryWriter):
         """
         from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
-        from ralph.store.superseded_rules import supersede_rules
+        from ralph.store.superseded_rules import restate, supersede_rules
 
         mark = fingerprint(memory)
         with self.scope.transaction():
@@ -148,8 +151,12 @@ class MemoryStore(MemoryWriter):
                 added = self._insert(memory, mark, change)
                 superseded = supersede_rules(self, added.memory, change)
                 return AddResult(memory=added.memory, what="added", event=added.event, superseded=superseded)
-            from ralph.store.stated_again import has_new_origin, revived
+            from ralph.store.stated_again import has_new_origin, is_replaced, revived
 
+            known = self._successor(known, while_same=True)
+            if is_replaced(known) and memory.kind != "knowledge":
+                current = self._successor(known)
+                return restate(self, known, current, memory, change, fields or {}, by_person=by_person)
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
                 return AddResult(memory=known, what="refused")
@@ -164,8 +171,8 @@ class MemoryStore(MemoryWriter):
                 if known.structured_content or is_same:
                     return AddResult(memory=known, what="known")
             updated = replace(updated, **fields or {})
-            is_replaced = known.kind == "knowledge" and updated.content != known.content
-            what = "updated" if is_replaced else "learned again"
+            is_new_body = known.kind == "knowledge" and updated.content != known.content
+            what = "updated" if is_new_body else "learned again"
             return AddResult(memory=updated, what=what, event=self._record(known, updated, what, change))
 
     def _add_quarantined(self, memory: Memory, mark: str, known: Memory | None, change: ChangeInfo) -> AddResult:
@@ -252,13 +259,15 @@ class MemoryStore(MemoryWriter):
 
     def supersede(self, memories: Sequence[Memory], by: Memory, change: ChangeInfo) -> None:
         """Let a memory take the place of others, which stay in the history."""
+        from ralph.store.stated_again import SAYS_OTHERWISE
+
         with self.scope.transaction():
             for one in memories:
                 superseded = replace(
                     one,
                     state=MemoryState.SUPERSEDED,
                     superseded_by=by.id,
-                    state_reason=f"{by.id} says otherwise since {by.created_at[:10]}",
+                    state_reason=f"{by.id} {SAYS_OTHERWISE} {(by.verified_at or by.created_at)[:10]}",
                     updated_at=now(),
                 )
                 self._record(one, superseded, "superseded", change)
@@ -299,10 +308,14 @@ class MemoryStore(MemoryWriter):
         found = self.index.search_words(title_words, 20, MemoryFilter(kinds=("knowledge",)))
         return [entry for entry in map(row_to_memory, found.rows) if is_update(entry, memory)][:1]
 
-    def _successor(self, memory: Memory) -> Memory:
-        """Follow `superseded_by` to the memory that is current."""
+    def _successor(self, memory: Memory, *, while_same: bool = False) -> Memory:
+        """Follow `superseded_by` to the memory that is current, or as long as each says the same as the one before."""
+        from ralph.store.stated_again import is_replaced
+
         seen = {memory.id}
         while memory.state is MemoryState.SUPERSEDED and memory.superseded_by and memory.superseded_by not in seen:
+            if while_same and is_replaced(memory):
+                break
             seen.add(memory.superseded_by)
             successor = self.find_by_id(memory.superseded_by)
             if successor is None:
@@ -343,14 +356,20 @@ class MemoryStore(MemoryWriter):
     # --- changing --------------------------------------------------------------------
 
     def update(self, id: str, what: str, change: ChangeInfo, **fields: object) -> ChangeResult:
-        """Change fields of a memory and record the change."""
+        """Change fields of a memory and record the change; what it says otherwise now takes the place of others."""
         from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
         with self.scope.transaction():
             known = self.get(id)
             updated = replace(known, **reset_marks_on_edit(known, fields))
-            event = self._record(known, updated, what, change) if updated != known else None
-            return ChangeResult(memory=updated, event=event)
+            if updated.content == known.content:
+                event = self._record(known, updated, what, change) if updated != known else None
+                return ChangeResult(memory=updated, event=event)
+            from ralph.store.superseded_rules import supersede_rules
+
+            change = replace(change, id=change.id or change_id())
+            event = self._record(known, updated, what, change)
+            return ChangeResult(memory=updated, event=event, superseded=supersede_rules(self, updated, change))
 
     def update_unmodified(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: ChangeInfo) -> list[Memory]:
         """Replace memories, given as pairs of the old and the new version, and return the new versions.
@@ -449,7 +468,7 @@ class MemoryStore(MemoryWriter):
             undone = {event.undoes for event in events}
             undoable = [event for event in events if event.what not in _NOT_UNDOABLE and event.seq not in undone]
             if only is not None:
-                _require_latest(id, only, events, undoable)
+                require_latest(id, only, events, undoable)
             if not undoable:
                 raise ConflictError(f"Nothing to undo: {id} has no changes left to undo.", code="nothing-to-undo")
             return self._revert(memory, undoable[-1], change), undoable[-1]
@@ -478,20 +497,3 @@ class MemoryStore(MemoryWriter):
         reverted = replace(reverted, updated_at=now())
         self._record(memory, reverted, "undone", change, undoes=event.seq)
         return reverted
-
-
-def _require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable: Sequence[MemoryEvent]) -> None:
-    """Raise unless an event is the latest one that can be undone."""
-    if all(event.seq != only for event in events):
-        raise NotFoundError("Event", f"{only} of {id}")
-    if all(event.seq != only for event in undoable):
-        raise ConflictError(
-            f"Event {only} of {id} is already undone or cannot be undone. Nothing was changed.", code="not-undoable"
-        )
-    latest = undoable[-1]
-    if latest.seq != only:
-        raise ConflictError(
-            f"{id} was changed again after event {only} ({latest.what} by {latest.who}, event {latest.seq}). "
-            f"Nothing was undone. Check its history with: ralph memory history {id}",
-            code="changed-since",
-        )

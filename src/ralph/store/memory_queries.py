@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.core.errors import NotFoundError, StoreError
+from ralph.core.errors import ConflictError, NotFoundError, StoreError
 from ralph.core.records import Memory, MemoryEvent, MemorySource, MemoryState, record
 from ralph.store.rows import from_json, to_columns, to_record
 
@@ -350,3 +350,20 @@ def state_rank(memory: Memory) -> int:
         MemoryState.REJECTED,
     )
     return order.index(memory.state)
+
+
+def require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable: Sequence[MemoryEvent]) -> None:
+    """Raise unless an event is the latest one that can be undone."""
+    if all(event.seq != only for event in events):
+        raise NotFoundError("Event", f"{only} of {id}")
+    if all(event.seq != only for event in undoable):
+        raise ConflictError(
+            f"Event {only} of {id} is already undone or cannot be undone. Nothing was changed.", code="not-undoable"
+        )
+    latest = undoable[-1]
+    if latest.seq != only:
+        raise ConflictError(
+            f"{id} was changed again after event {only} ({latest.what} by {latest.who}, event {latest.seq}). "
+            f"Nothing was undone. Check its history with: ralph memory history {id}",
+            code="changed-since",
+        )

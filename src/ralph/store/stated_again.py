@@ -5,6 +5,14 @@ from __future__ import annotations
 from ralph.core.records import Memory, MemoryState, replace
 from ralph.memory.lifecycle.staging import is_from_talk
 
+SAYS_OTHERWISE = "says otherwise since"
+"""Why a memory was superseded, unless it is merged into one that says the same."""
+
+
+def is_replaced(memory: Memory) -> bool:
+    """Return whether a memory was superseded by one that says something else."""
+    return memory.state is MemoryState.SUPERSEDED and SAYS_OTHERWISE in memory.state_reason
+
 
 def revived(known: Memory, new: Memory, by_person: bool) -> Memory:
     """Return a known memory in a live state: active, or staged if the new one is staged.

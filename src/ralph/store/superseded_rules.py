@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Memory, MemoryState, replace
-from ralph.memory.lifecycle.frames import is_certain_change, may_change
+from ralph.core.records import Memory, MemoryState, record_fields, replace
+from ralph.memory.lifecycle.confidence import reinforce
+from ralph.memory.lifecycle.frames import is_certain_change, may_change, says_change
 from ralph.memory.lifecycle.supersession import changes_rule, concern_same_files, rule_of_memory
-from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.memories import LIVE_STATES, AddResult, ChangeInfo, change_id
+from ralph.store.stated_again import revived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ralph.store.memories import MemoryStore
 
 MAX_COMPARED_RULES = 1_000
@@ -29,9 +33,24 @@ def supersede_rules(memories: MemoryStore, memory: Memory, change: ChangeInfo) -
         return ()
     is_person = change.who == "person"
     changed = {one.id: one for one in (*_changed_rules(memories, memory), *_changed_statements(memories, memory))}
-    earlier = [one for one in changed.values() if is_person or not is_persons(memories, one)]
+    earlier = [
+        one
+        for one in changed.values()
+        if (is_person or not is_persons(memories, one)) and not _is_in_doubt(one, memory)
+    ]
     memories.supersede(earlier, memory, replace(change, id=change.id or change_id()))
     return tuple(one.id for one in earlier)
+
+
+def _is_in_doubt(earlier: Memory, later: Memory) -> bool:
+    """Return whether a change is for a person to confirm: of what is pinned, or tagged as something else.
+
+    Words that say that it changed, about just the same, leave no doubt.
+    """
+    is_tagged_apart = bool(earlier.tags and later.tags) and not set(earlier.tags) & set(later.tags)
+    if not earlier.pinned_at and not is_tagged_apart:
+        return False
+    return not says_change(later.content) or not is_certain_change(later.content, earlier.content)
 
 
 def _changed_rules(memories: MemoryStore, memory: Memory) -> list[Memory]:
@@ -62,6 +81,35 @@ def _changed_statements(memories: MemoryStore, memory: Memory) -> list[Memory]:
         and concern_same_files(other, memory)
         and is_certain_change(memory.content, other.content)
     ]
+
+
+def restate(
+    memories: MemoryStore,
+    replaced: Memory,
+    current: Memory,
+    memory: Memory,
+    change: ChangeInfo,
+    fields: Mapping[str, object],
+    *,
+    by_person: bool,
+) -> AddResult:
+    """Let a memory hold again that another one took the place of, and take the place of that one.
+
+    An agent does not bring back what a person has replaced.
+    """
+    if not by_person and current.state in LIVE_STATES and is_persons(memories, current):
+        return AddResult(memory=current, what="known")
+    change = replace(change, id=change.id or change_id())
+    restated = replace(reinforce(revived(replaced, memory, by_person), memory, memory.updated_at), **fields)
+    before, after = record_fields(replaced), record_fields(restated)
+    changed = {name: value for name, value in after.items() if value != before[name]}
+    event = memories.update(replaced.id, "revived", change, **changed).event
+    if restated.state is not MemoryState.ACTIVE:
+        return AddResult(memory=restated, what="revived", event=event)
+    others = [current] if current.state is MemoryState.ACTIVE and current.id != restated.id else []
+    memories.supersede(others, restated, change)
+    ids = (*(one.id for one in others), *supersede_rules(memories, restated, change))
+    return AddResult(memory=restated, what="revived", event=event, superseded=ids)
 
 
 def is_persons(memories: MemoryStore, memory: Memory) -> bool:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.memory.lifecycle.frames import Difference, compare_frames, is_certain_change, updates
-from ralph.memory.lifecycle.same_fact import Relation, relate
+from ralph.memory.lifecycle.frames import (
+    Difference,
+    compare_frames,
+    is_certain_change,
+    is_change,
+    may_change,
+    updates,
+)
+from ralph.memory.lifecycle.same_fact import ONE_FACT, Relation, relate
 from ralph.project import Project
 
 
@@ -82,3 +89,67 @@ def test_contradictions_are_superseded_or_listed_and_exceptions_stay(project: Pr
     assert (len(listed.superseded), len(exception.superseded), len(changed.superseded)) == (0, 0, 1)
     (conflict,) = project.memory.rules.conflicts()
     assert (conflict.earlier.rule.text, conflict.later.rule.text) == ("Use single quotes", "Use double quotes")
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ("CSV exports are separated by commas", "Correction: CSV exports are separated by semicolons"),
+        ("Decision: JWTs are signed with HS256", "Amended: JWTs are signed with RS256"),
+        ("ADR-12: events go through RabbitMQ", "ADR-19 supersedes ADR-12: events go through Kafka"),
+        ("Emails are sent through SendGrid", "Emails are sent through SES as of March"),
+        ("Docstrings follow the Google style", "Docstrings follow the NumPy style going forward"),
+        ("The monorepo is built with Lerna", "We switched from Lerna to Nx for the monorepo build"),
+        ("The mobile app uses React Native", "We replaced React Native with Flutter in the mobile app"),
+        ("We support IE11", "We dropped support for IE11"),
+        ("Jobs run on Celery", "Jobs used to run on Celery; they run on Dramatiq now"),
+        ("Use Webpack to bundle the admin UI", "Bundle the admin UI with Vite, not Webpack"),
+        ("The frontend fetches data with axios", "axios is deprecated in the frontend, use fetch"),
+        ("The default branch is now develop", "The default branch is now trunk"),
+        ("The app requires Node 18 or newer", "The app requires Node 20 or newer"),
+        ("The queue holds up to 1,000 jobs", "The queue holds up to 5,000 jobs"),
+        ("Access tokens expire after 15 minutes", "Access tokens expire after one hour"),
+        ("The pool has eight threads", "The pool has twelve threads"),
+    ],
+)
+def test_words_and_figures_that_say_that_something_changed_are_certain(known: str, new: str) -> None:
+    assert is_certain_change(new, known)
+    assert may_change(new)
+    assert relate(new, known) is Relation.CHANGE
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ("Responses are cached", "Authenticated responses are not cached"),
+        ("The admin panel supports Safari", "The admin panel no longer supports Safari 14"),
+        ("The order service publishes events", "The order service no longer publishes draft events"),
+        ("The client may retry the server", "The server must not retry the client"),
+        ("The nightly job deletes expired sessions", "The nightly job now deletes expired invitations as well"),
+        ("Functions must have at most 4 parameters", "Functions must have at most 40 lines"),
+        ("Every table must have at most 50 columns", "Every table must have at least 1 index"),
+        ("Free accounts are limited to 3 projects", "Free accounts are limited to 1 workspace"),
+        ("Feature flags are enabled in staging", "Feature flags are disabled in production"),
+        ("Use single quotes in Python", "Use double quotes in JavaScript"),
+        ("Use Poetry for the SDK", "We migrated the backend from Poetry to uv"),
+        ("The worker sends invoices by email", "The worker now sends invoices with a PDF attached"),
+        ("Redis is used to cache sessions", "Redis is used to count logins"),
+    ],
+)
+def test_exceptions_and_other_subjects_change_nothing(known: str, new: str) -> None:
+    assert not is_change(new, known)
+    assert not is_certain_change(new, known)
+    assert relate(new, known) not in ONE_FACT
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ("The gateway timeout is 30 s", "The timeout of the gateway is 60 s"),
+        ("The linter runs in CI", "The linter now runs in the pre-commit hook"),
+        ("Use Poetry to manage dependencies", "We have migrated from Poetry to uv"),
+    ],
+)
+def test_what_may_be_a_change_is_left_to_a_person(known: str, new: str) -> None:
+    assert is_change(new, known)
+    assert not is_certain_change(new, known)

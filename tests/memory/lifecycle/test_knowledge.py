@@ -18,6 +18,9 @@ from tests.make import a_memory
         (("Cargo bench", ("a", "b")), ("Cargo bench needs nightly", ("a", "c")), False),
         (("Cargo bench", ("a",)), ("Cargo doc", ("a",)), False),
         (("Cargo bench", ()), ("Cargo bench needs nightly", ()), False),
+        (("OAuth", ("a",)), ("Auth", ("a",)), False),
+        (("OAuth and auth", ("a",)), ("Auth", ("a",)), True),
+        (("認証フロー", ("a",)), ("認証", ("a",)), True),
     ],
 )
 def test_an_entry_is_updated_by_its_title_or_by_tags_and_a_title_inside_the_other(

@@ -152,3 +152,31 @@ def test_a_long_text_is_compared_in_no_time_and_only_with_itself(text: str) -> N
 
 def test_a_number_that_is_spelled_out_is_another_figure() -> None:
     assert relate("Columns count from one, tabs count as eight columns.", "Tabs count as 5 columns.") not in ONE_FACT
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ("CSV exports are separated by commas", "CSV exports are actually separated by semicolons"),
+        ("The reports module uses Celery for exports", "The payments module no longer uses Celery for exports"),
+        ("Always use type hints in function signatures", "Do not use type hints in test functions"),
+        ("User ids are UUIDs", "Order ids are now integers instead of UUIDs"),
+        ("Invoices and credit notes are numbered per year", "Invoices are now numbered per month"),
+        ("Prefix private functions with '_'", "Prefix test functions with 'test_'"),
+    ],
+)
+def test_a_correction_is_never_one_fact_with_what_it_corrects(known: str, new: str) -> None:
+    assert relate(new, known) not in ONE_FACT
+    assert relate(known, new) not in ONE_FACT
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ("Never skip a test.", "Tests must never be skipped."),
+        ("Sessions are stored in Redis", "Sessions are now stored in Redis"),
+        ("Use double quotes", "From now on use double quotes"),
+    ],
+)
+def test_the_same_in_other_words_stays_one_fact(known: str, new: str) -> None:
+    assert relate(new, known) in ONE_FACT

@@ -25,15 +25,32 @@ def title_key(title: str) -> str:
 def is_update(known: Memory, new: Memory) -> bool:
     """Return whether a new knowledge entry updates a known one.
 
-    It does if the titles are equal, or if one title contains the other and more than half of the tags (of the entry
-    with fewer tags) are the same.
+    It does if the titles are equal, or if one title contains the words of the other and more than half of the tags (of
+    the entry with fewer tags) are the same.
     """
     ours, theirs = title_key(known.title), title_key(new.title)
     if ours == theirs:
         return True
     fewer = min(len(known.tags), len(new.tags))
     overlap = len(set(known.tags) & set(new.tags)) / fewer if fewer else 0.0
-    return overlap > MIN_TAG_OVERLAP and (ours in theirs or theirs in ours)
+    return overlap > MIN_TAG_OVERLAP and (_contains(ours, theirs) or _contains(theirs, ours))
+
+
+def _contains(title: str, part: str) -> bool:
+    """Return whether a title contains another one as whole words: "Auth" is in "Auth tokens", not in "OAuth"."""
+    start = title.find(part)
+    while part and start >= 0:
+        end = start + len(part)
+        if not _is_within_word(title, start) and not _is_within_word(title, end):
+            return True
+        start = title.find(part, start + 1)
+    return False
+
+
+def _is_within_word(text: str, place: int) -> bool:
+    """Return whether a word goes on at a place; scripts without letter case have no spaces between words."""
+    around = text[max(0, place - 1) : place + 1]
+    return 0 < place < len(text) and all(one.isdigit() or one.lower() != one.upper() for one in around)
 
 
 def links_in(body: str) -> tuple[str, ...]:

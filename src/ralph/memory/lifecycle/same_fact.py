@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from ralph.core.records import MemorySource, record
 from ralph.core.tokenize import FUNCTION_WORDS, stem_word
+from ralph.memory.lifecycle.change_words import read_statement, replacements
 from ralph.memory.lifecycle.fingerprint import WARNING_KINDS
 from ralph.memory.lifecycle.frames import Difference, compare_frames, updates
 
@@ -41,6 +42,8 @@ MAX_REPLACED = 4
 """Number of words up to which two texts with the same frame are about different things or values."""
 MAX_CHANGED = 2
 """Number of replaced words up to which it is another value for the same."""
+MAX_SHORT = 6
+"""Number of words up to which a word in the place of another one says something else, whatever else is added."""
 MIN_FRAME = 2
 """Number of words that two statements have to share around a value to be about the same."""
 MIN_EXTRA_WORDS = 2
@@ -127,6 +130,22 @@ _NEGATION = re.compile(
     r"\b(?:not|never|no|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't|mustn't|avoid|nothing|neither)\b",
     re.IGNORECASE,
 )
+_DENIED_VERB = (
+    r"\b(?:(?:not|never|cannot|can't|don't|doesn't|isn't|aren't|mustn't|shouldn't)(?: (?:be|to|ever))?|(?<!to )avoid)"
+    r" (?P<verb>[a-z]+)\b(?!_|\.\w)"
+)
+_DENIED = re.compile(
+    r"(?:(?!\b(?:that|which|where|when|if|because|unless|while|so|as|or|and)\b)[^,;:.()])*?" + _DENIED_VERB,
+    re.IGNORECASE,
+)
+"""What a statement does not do; a negation in a clause within it says something else."""
+_DENIES = re.compile(
+    rf"{_NEGATION.pattern}|\b(?:forbid\w*|forbidden|prohibit\w*|banned|disallow\w*|refrain|mustn't|shouldn't)\b",
+    re.IGNORECASE,
+)
+_ENDED = re.compile(r"\b(?:removed?|dropped|deleted|retired|gone|was|were|formerly|previously)\b", re.IGNORECASE)
+"""Words by which a statement tells that something has ended."""
+_ONLY = re.compile(r"\b(?:only|except)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _NUMBER_WORDS = {
     word: str(number)
@@ -197,7 +216,7 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
     """Return what a new text is to a known one; `similarity` is their cosine, if a model is installed."""
     if max(len(new), len(known)) > MAX_COMPARED_LENGTH:
         return Relation.SAME if new == known else Relation.DIFFERENT
-    one, other = prepare(new), prepare(known)
+    one, other = prepare(read_statement(new).bare), prepare(read_statement(known).bare)
     if one.words == other.words and one.names == other.names:
         is_same = (one.is_negated, one.particles) == (other.is_negated, other.particles)
         return Relation.SAME if is_same else Relation.CHANGE
@@ -217,9 +236,40 @@ def relate(new: str, known: str, similarity: float | None = None) -> Relation:
         return Relation.DIFFERENT
     if _conflict(one, other):
         return Relation.CHANGE if is_alike or common >= MIN_COMMON_WORDS else Relation.DIFFERENT
-    if not is_alike:
-        return Relation.REFINEMENT if _adds(one, other) else Relation.DIFFERENT
-    return Relation.REFINEMENT if _adds(one, other) else Relation.SAME
+    is_refined = _adds(one, other)
+    if not is_alike and not is_refined:
+        return Relation.DIFFERENT
+    if _says_otherwise(new, known):
+        return Relation.CHANGE
+    return Relation.REFINEMENT if is_refined else Relation.SAME
+
+
+def _says_otherwise(new: str, known: str) -> bool:
+    """Return whether one of two statements says that something else held before, or denies what the other one says."""
+    one, other = read_statement(new), read_statement(known)
+    if one.is_change != other.is_change:
+        earlier = known if one.is_change else new
+        if not _DENIES.search(earlier) and not _ENDED.search(earlier):
+            return True
+    return any(_denies(one, other) or _replaces(one, other) for one, other in ((new, known), (known, new)))
+
+
+def _replaces(one: str, other: str) -> bool:
+    """Return whether a statement has something in place of what another one says."""
+    replaced = [prepare(found.old).weights.keys() for found in replacements(one)]
+    if not replaced or replacements(other):
+        return False
+    told = prepare(other).weights.keys()
+    return any(words and words <= told for words in replaced)
+
+
+def _denies(one: str, other: str) -> bool:
+    """Return whether what a statement does is just what another one does not do."""
+    denied = _DENIED.match(one)
+    if not denied or _DENIES.search(other) or _ONLY.search(one) or _ONLY.search(other):
+        return False
+    done = {_term(word) for word in _WORD.findall(other.lower()) if not word.endswith("ing")}
+    return _term(denied["verb"].lower()) in done - _FILLERS
 
 
 def _share_a_name(one: PreparedText, other: PreparedText) -> bool:
@@ -283,7 +333,9 @@ def _replaced(one: PreparedText, other: PreparedText) -> int:
     gaps, other_gaps = _gaps(words, common), _gaps(others, common)
     if [word for word in words if word in common] != [word for word in others if word in common]:
         return 0
-    if any(bool(gap) != bool(other_gap) for gap, other_gap in zip(gaps, other_gaps, strict=True)):
+    sides = {(bool(gap), bool(other_gap)) for gap, other_gap in zip(gaps, other_gaps, strict=True)}
+    is_short = max(len(words), len(others)) <= MAX_SHORT
+    if sides & {(True, False), (False, True)} and not (is_short and (True, True) in sides):
         return 0
     return max(sum(map(len, gaps)), sum(map(len, other_gaps))) if len(common) >= MIN_FRAME else 0
 

@@ -39,6 +39,11 @@ MAX_RULE_LIST_CHARACTERS = 4_000
 """Length above which a list is not searched for rules, in characters."""
 _LIST_MARKS = ("- ", "* ", "+ ", "• ", "1. ", "1) ")
 
+_AFFIX_WORDS = frozenset(
+    "start begin prefix prepend end suffix append finish conclud name identifi mark follow letter underscor code new"
+    " use write ensur make give includ should python variabl".split()
+)
+"""Stems of words about marks of names that do not tell which names are meant."""
 _GENERAL_CUES = (
     *("always", "never", "must", "every", "each", "all ", "any ", "from now", "forward", "future", "henceforth"),
     *("convention", "standard", "guideline", "practice", "style", "rule", "habit", "names", "your ", "our "),
@@ -110,6 +115,11 @@ def states_any(sentence: str, rules: Sequence[Rule]) -> bool:
 
 def compare_rules(earlier: Rule, later: Rule) -> str:
     """Return what a rule is to one that was stated before it."""
+    relation = _compare_values(earlier, later)
+    return UNRELATED if relation == CHANGE and not later.replaced and _is_apart(earlier, later) else relation
+
+
+def _compare_values(earlier: Rule, later: Rule) -> str:
     ours, theirs = set(earlier.values), set(later.values)
     if ours & set(later.replaced) and not theirs & ours:
         return CHANGE
@@ -129,6 +139,26 @@ def compare_rules(earlier: Rule, later: Rule) -> str:
     is_telling = AFFIX in later.subject or len(set(earlier.subject) & set(later.subject)) >= MIN_COMMON_SUBJECT
     is_telling |= _are_figures(earlier, later) and set(earlier.subject) == set(later.subject)
     return CHANGE if is_telling or later.is_change else UNRELATED
+
+
+def _is_apart(earlier: Rule, later: Rule) -> bool:
+    """Return whether the words of two rules show that both hold: one is an exception, or about something else."""
+    from ralph.memory.lifecycle.frames import are_apart
+
+    if AFFIX in earlier.subject and AFFIX in later.subject:
+        ours, theirs = _qualifiers(earlier), _qualifiers(later)
+        return bool(ours and theirs) and not (ours <= theirs or theirs <= ours)
+    return are_apart(later.text, earlier.text)
+
+
+def _qualifiers(rule: Rule) -> set[str]:
+    """Return the words that tell for which names a rule about a mark of names holds."""
+    from ralph.memory.lifecycle.frames import subject_words
+
+    text = rule.text
+    for value in (*rule.values, *rule.replaced):
+        text = text.replace(value, " ")
+    return subject_words(text) - _AFFIX_WORDS
 
 
 def _have_same_subject(one: Rule, other: Rule) -> bool:
