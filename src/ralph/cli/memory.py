@@ -187,9 +187,8 @@ def _add_views(action: Adder) -> None:
         "why", "memory_entries.explain", "Explain where a memory comes from, or why a prompt includes or omits it"
     )
     sub.add_argument("memory", metavar="ID", help="id of the memory, or of a passage of past work (ep-…)")
-    asked = sub.add_mutually_exclusive_group()
-    asked.add_argument("--task", metavar="ID", help="say whether the prompt of this task includes it, and why")
-    asked.add_argument("--prompt", metavar="TEXT", help="say whether a session is told it when you type this, and why")
+    sub.add_argument("--task", metavar="ID", help="say whether the prompt of this task includes it, and why")
+    sub.add_argument("--prompt", metavar="TEXT", help="say whether a session is told it when you type this, and why")
     sub.add_argument(
         "--explain", action="store_true", help="with --task or --prompt: show its rank and how its score is computed"
     )

@@ -115,6 +115,8 @@ def unshare(project: Project, args: argparse.Namespace) -> None:
 
 def explain(project: Project, args: argparse.Namespace) -> None:
     """Explain where a memory or a passage of past work comes from, or how it scores for a task."""
+    if args.task and args.prompt:
+        raise UsageError("Use either --task or --prompt, not both.", code="invalid-option")
     if args.memory.startswith(EPISODE_PREFIX):
         from ralph.cli.episodes import explain_episode
 
