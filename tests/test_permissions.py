@@ -59,7 +59,7 @@ READS = {
     "MemoryService": "confidence_over_time facets get guided history list most_trusted prime recall recall_within"
     " search show stats",
     "MemoryMaintenance": "verify",
-    "RuleService": "conflicts primer section standing",
+    "RuleService": "conflicts is_told primer section standing",
     "GuideService": "outdated topics",
     "SharingService": "is_shared list",
     "MemoryEvents": "follow last since",
@@ -67,7 +67,7 @@ READS = {
     "ImportExport": "bundle export together with_history",
     "SessionService": "get latest list prompt_context search start_context started_at task_context",
     "RunService": "choices events get last_event list memories missed_until report takes_model",
-    "PromptService": "explain explain_all explain_episodes plan preview ranking",
+    "PromptService": "explain explain_all explain_episodes explain_typed plan preview ranking",
     "EpisodeService": "available counts get search shown_to timeline transcript",
     "JournalService": "attempts diff failure_counts failure_groups failures failures_of get list search task_diff",
     "Stats": "decisions estimate estimates failures lift memory memory_growth models of runs",

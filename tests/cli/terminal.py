@@ -29,9 +29,9 @@ def at_terminal(
     pid, terminal = pty.fork()
     if pid == 0:
         termios.tcsetwinsize(0, (24, columns))
-        os.environ.update(environment or {})
         command = list(program) or [sys.executable, "-m", "ralph", "-C", str(directory), *words]
-        os.execv(command[0], command)
+        # Not `execv`: readline, once it is imported, sets COLUMNS behind the back of `os.environ`.
+        os.execve(command[0], command, {**os.environ, **(environment or {})})
     seen = b""
     for awaited, keys in typed:
         start = len(seen)

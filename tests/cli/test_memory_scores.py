@@ -233,7 +233,9 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(r"has only everyday words .*|is hardly relevant: in common .* likely, .* needed\)", why(ids[2]))
     assert why(ids[0]) == "has no distinctive word in common with the task"
-    assert f"  Not in the next prompt of {task}: it is pruned: it is no more.\n" in ralph("why", gone, "--task", task).out
+    assert (
+        f"  Not in the next prompt of {task}: it is pruned: it is no more.\n" in ralph("why", gone, "--task", task).out
+    )
 
 
 @pytest.mark.parametrize(

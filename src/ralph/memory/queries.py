@@ -257,12 +257,10 @@ class MemoryQueries:
             self._memories.listing.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
         )
 
-    def most_trusted(
-        self, budget_tokens: int, exclude: Collection[str] = (), after: str = ""
-    ) -> tuple[list[Memory], bool]:
-        """Return the most trusted memories of each type that fit, and whether there are more.
+    def most_trusted(self, budget_tokens: int, exclude: Collection[str] = (), after: str = "") -> ResultList[Memory]:
+        """Return the most trusted memories of each type, except `exclude`, added after a time if one is given.
 
-        Those of `exclude` are left out, and with `after`, those added before that time.
+        `next` is the id of one that does not fit; None if all do.
         """
         from ralph.memory.recall.prime import fit_to_budget
 
@@ -270,7 +268,8 @@ class MemoryQueries:
         found = self._memories.listing.most_confident(self._with_settings(MemoryFilter(after=after)), limit)
         candidates = [one for one in found if one.id not in exclude]
         fitting = fit_to_budget(candidates, budget_tokens, now())
-        return fitting, len(fitting) < len(candidates)
+        fits = {one.id for one in fitting}
+        return ResultList(fitting, next((one.id for one in candidates if one.id not in fits), None))
 
     def _with_settings(self, filter: MemoryFilter) -> MemoryFilter:
         """Return the filter with `memories.filter` of the settings for what it leaves open."""

@@ -121,8 +121,8 @@ class SessionService:
         matching = [one for one in matching if one.id not in told]
         budget = _remaining_tokens(frame + _render(matching))
         told_ids = [*guided, *told, *(one.id for one in matching)]
-        others, has_more = self._memory.most_trusted(budget, told_ids) if budget > 0 else ([], True)
-        ending = "\n".join(filter(None, [last, PARTIAL_NOTE * has_more + self._instructions()]))
+        others = self._memory.most_trusted(max(0, budget), told_ids)
+        ending = "\n".join(filter(None, [last, PARTIAL_NOTE * bool(others.next) + self._instructions()]))
         context = self._build(START_HEADING, [*matching, *others], ending, rules)
         return replace(context, ids=(*told, *context.ids, *last_ids))
 
@@ -154,7 +154,7 @@ class SessionService:
     def _new_memories(self, session: AgentSession, guided: frozenset[str]) -> list[Memory]:
         """Return memories added since a session started that it has not seen."""
         known = (*guided, *session.shown, *session.learned)
-        return self._memory.most_trusted(_remaining_tokens(START_HEADING), known, after=session.started_at)[0]
+        return self._memory.most_trusted(_remaining_tokens(START_HEADING), known, after=session.started_at)
 
     def task_context(self, task_id: str, agent: str = "") -> SessionContext:
         """Return the context related to a task, for a session of the loop after a compaction."""
