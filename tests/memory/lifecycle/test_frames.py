@@ -56,6 +56,19 @@ def test_what_now_holds_of_a_thing_changes_what_was_said_of_it() -> None:
     )
 
 
+def test_what_a_thing_now_is_replaces_what_it_was_in_other_words_too() -> None:
+    anchored = (
+        "v0.2.9 changelog boundary now anchored to git history range 96a7691..0dac499 (from the marker to the head)."
+    )
+    final = "v0.2.9 changelog boundary was finalized to git range 96a7691..41d5f0a after the last part landed."
+    advanced = "v0.2.9 changelog boundary is now advanced to 96a7691..6e384db to include the hardening."
+
+    assert is_certain_change(advanced, final)
+    assert is_certain_change(advanced, anchored)
+    assert not is_certain_change("The ingest pipeline now writes 5 gauges", "The ingest pipeline writes 3 files to S3")
+    assert not is_certain_change("The worker is now at version 3", "The worker is slow with 8 threads")
+
+
 def test_what_is_named_as_replaced_was_said_before() -> None:
     assert updates("Fetch prices with httpx instead of requests.", "Fetch prices with requests.")
     assert not updates("Fetch prices with httpx instead of requests.", "Fetch the news with requests.")

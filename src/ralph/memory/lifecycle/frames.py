@@ -43,6 +43,8 @@ MAX_WORDS = 30
 """Number of words up to which a text is one sentence whose parts can be compared."""
 MAX_DIFFERENT_WORDS = 3
 """Number of words up to which a part is a value or a subject."""
+MIN_SUBJECT, MIN_COMMON_TOLD = 2, 2
+"""Numbers of words of a subject, and that two statements both say of it, from which one gives it a new figure."""
 
 
 class Difference(Enum):
@@ -77,6 +79,10 @@ _WORD = re.compile(r"[A-Za-z0-9_@#$%&*+./:=-]*[A-Za-z0-9_/]|[^\W_]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _NUMBER = re.compile(r"[\d.,:]+(?:%|[a-z]{1,2})?$")
 _JOINED = re.compile(r"\b(?:and|or)\b|,")
+_NOW = re.compile(
+    r"(?P<subject>(?:[^.;:!?\n]|[.:](?=\w)){3,80}?)\s+(?P<state>(?:is|are|was|were|has been|have been)\s+)?now\b"
+)
+_STATE = re.compile(r"\s+(?:now|is|are|was|were|has been|have been)\b")
 _DIGIT = re.compile(r"\d")
 
 
@@ -170,10 +176,29 @@ def updates(new: str, known: str) -> bool:
     """Return whether a statement says that something else holds of the thing that an earlier one is about."""
     if _ends(new, known) or any(_replaces(new, one, known, is_certain=True) for one in replacements(new)):
         return True
+    if _tells_new_figure(new, known):
+        return True
     ours, theirs = _read(new), _read(known)
     if not ours or not theirs or not ours.is_change or compare_frames(new, known) is not Difference.VALUE:
         return False
     return ours.is_corrected or _is_value_place(ours, theirs)
+
+
+def _tells_new_figure(new: str, known: str) -> bool:
+    """Return whether a statement of any length says that a thing now has another figure, version or commit.
+
+    "The boundary is now advanced to 9f8e7d6" follows "it was set to a1b2c3d", but not what it now does as well.
+    """
+    found = _NOW.match(new)
+    if not found:
+        return False
+    subject, before, after = _words(found["subject"]), _words(known), _words(new)
+    if len(subject) < MIN_SUBJECT or before[: len(subject)] != subject:
+        return False
+    told, said = (set(_telling(words[len(subject) :])) for words in (before, after))
+    figures, other_figures = ({word for word in one if _DIGIT.search(word)} for one in (told - said, said - told))
+    is_state = bool(found["state"] and _STATE.match(known[found.end("subject") :]))
+    return bool(figures and other_figures) and len(told & said) >= (1 if is_state else MIN_COMMON_TOLD)
 
 
 def _ends(new: str, known: str) -> bool:
