@@ -209,7 +209,7 @@ def test_a_search_for_a_task_says_what_its_prompt_quotes(here: Path, ralph: Ralp
 
 def test_attempts_that_were_shown_a_passage_are_listed(here: Path, ralph: Ralph) -> None:
     (id,) = add(here, a_commit())
-    assert "No prompt has included it yet" in ralph("memory", "why", id).out
+    assert "No prompt of a task has included it yet" in ralph("memory", "why", id).out
     with Project.open(here) as project:
         task_id = project.tasks.add("Raise the cap").id
         run_id = project.store.runs.start("test").id

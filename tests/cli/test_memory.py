@@ -522,7 +522,7 @@ def test_why_without_a_task_tells_the_origin(ralph: Ralph) -> None:
 
     assert "From: stated by" in ran.out
     assert "added by command" in ran.out
-    assert "No prompt has included it yet." in ran.out
+    assert "No prompt of a task has included it yet." in ran.out
     assert ralph("why", id, "--format", "json").json["history"][0]["what"] == "added"
 
 
@@ -532,7 +532,7 @@ def test_why_says_that_a_standing_rule_is_in_every_prompt(ralph: Ralph) -> None:
     ran = ralph("why", id)
 
     assert "In every prompt, because it is a standing rule." in ran.out
-    assert "No prompt has included it yet." not in ran.out
+    assert "No prompt of a task has included it yet." not in ran.out
     assert ralph("why", id, "--format", "json").json["is_rule"]
 
 

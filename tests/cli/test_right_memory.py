@@ -96,7 +96,7 @@ def test_knowledge_is_shown_for_a_long_task_that_names_its_tag(ralph: Ralph) -> 
 
     assert len(LONG_TASK.split()) == 40
     assert "Every revision has a downgrade." in prompt_of(ralph, "Show refunds in the ledger", "--body", LONG_TASK)
-    assert "also mentions migrations" in why(ralph, "Every revision has a downgrade.", "Show refunds", LONG_TASK)
+    assert "shares the word migrations" in why(ralph, "Every revision has a downgrade.", "Show refunds", LONG_TASK)
 
 
 def why(ralph: Ralph, text: str, title: str, body: str = "") -> str:
@@ -109,12 +109,12 @@ def why(ralph: Ralph, text: str, title: str, body: str = "") -> str:
 @pytest.mark.parametrize(
     ("text", "title", "reason"),
     [
-        (LOGIN, "Fix the login tests", "also mentions login"),
-        (LOGIN, "Fix the login tests again 7", "also mentions login"),
+        (LOGIN, "Fix the login tests", "shares the word login"),
+        (LOGIN, "Fix the login tests again 7", "shares the word login"),
         (OTHERS[2], "Fix the login tests again 7", "only everyday words in common with the task"),
         (OTHERS[1], "yes, go on", "no distinctive word in common with the task"),
         (OTHERS[1], NONSENSE, "no distinctive word in common with the task"),
-        (OTHERS[2], "Start docker", "also mentions docker"),
+        (OTHERS[2], "Start docker", "shares the word docker"),
     ],
 )
 def test_why_says_in_words_what_brings_a_memory_or_keeps_it_out(
@@ -123,7 +123,7 @@ def test_why_says_in_words_what_brings_a_memory_or_keeps_it_out(
     told = why(ralph, text, title)
 
     assert reason in told
-    assert (" In the next prompt" in told) == reason.startswith("also")
+    assert (" In the next prompt" in told) == reason.startswith("shares")
 
 
 def test_what_loops_taught_fills_its_section(ralph: Ralph, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_a_session_is_told_with_a_prompt_is_explained(ralph: Ralph) -> None
 
     assert told["is_shown"]
     assert told["task_id"] == ""
-    assert told["evidence"] == "also mentions login"
+    assert told["evidence"] == "shares the word login"
     assert "Not told with this prompt: it has " in " ".join(small_talk.split())
     assert ralph("memory", "why", passage, "--prompt", "login").code
     assert ralph("memory", "why", id, "--prompt", "login", "--task", "t-1").code
@@ -207,9 +207,9 @@ def test_explanations_say_in_words_what_an_estimate_rests_on(ralph: Ralph, proje
     id = ralph("memory", "search", "login", "--format", "json").json[0]["id"]
     task = ralph("task", "add", "Fix the login tests again 7", "--format", "quiet").out.strip()
 
-    assert "also mentions login" in ralph("memory", "search", "login", "--explain").out
-    assert "also mentions login" in ralph("memory", "why", id, "--task", task).out
-    assert ralph("memory", "why", id, "--task", task, "--format", "json").json["evidence"] == "also mentions login"
+    assert "shares the word login" in ralph("memory", "search", "login", "--explain").out
+    assert "shares the word login" in ralph("memory", "why", id, "--task", task).out
+    assert ralph("memory", "why", id, "--task", task, "--format", "json").json["evidence"] == "shares the word login"
     assert project.prompts.explain(id, task).relevance == pytest.approx(
         project.memory.search("login tests again 7")[0].relevance, rel=0.2
     )

@@ -146,6 +146,27 @@ def test_paths_are_found_and_calls_are_not() -> None:
     assert find_paths(text) == ("src/app.py", "./lib/x-y.rs", "Cargo.toml")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/app/(auth)/layout.tsx",
+        "app/orders/[reservationId]/route.ts",
+        "apps/www/src/pages/people/[slug]/index.astro",
+        "pages/[...slug].astro",
+        "app/[[...rest]]/page.tsx",
+        "app/@modal/page.tsx",
+        "src/routes/+page.svelte",
+    ],
+)
+def test_paths_of_routes_are_files(path: str) -> None:
+    assert find_paths(f"Look at {path}, then go on.") == (path,)
+    assert find_paths(f"(see {path})") == (path,)
+
+
+def test_programs_are_no_files() -> None:
+    assert find_paths("Next.js 15 on Node.js, see [the guide](docs/a.md) and App.js") == ("docs/a.md", "App.js")
+
+
 def test_measures() -> None:
     assert count_tokens("") == 0
     assert count_tokens("abcde") == 2

@@ -109,3 +109,33 @@ def test_exceptions_of_rules_about_names_stay(project: Project) -> None:
 
     assert active(project) == set(rules)
     assert project.memory.rules.conflicts() == []
+
+
+def memories_md(**entries: str) -> str:
+    blocks = [
+        f"### mem-{seconds[1:]}-071e\n> {text}\n<!-- tags: x | created: 2026-02-18 -->\n"
+        for seconds, text in entries.items()
+    ]
+    return "# Memories\n\n## Context\n\n" + "\n".join(blocks)
+
+
+def test_imported_statements_replace_older_ones_whatever_their_order(project: Project) -> None:
+    newest, oldest = "The pool of the orders service has 8 threads", "The pool of the orders service has 4 threads"
+
+    result = project.transfer.import_text(memories_md(t1771442853=newest, t1771420870=oldest), "memories.md")
+
+    assert (result.new, result.superseded) == (2, 1)
+    assert active(project) == {newest}
+    assert project.memory.get("mem-1771420870-071e").superseded_by == "mem-1771442853-071e"
+    project.memory.undo(result.change_id)
+    assert active(project) == set()
+
+
+def test_an_imported_statement_does_not_replace_a_newer_one(project: Project) -> None:
+    newer = project.memory.add("The pool of the orders service has 8 threads", type="context").memory
+    text = "The pool of the orders service has 4 threads"
+
+    result = project.transfer.import_text(memories_md(t1771420870=text), "memories.md")
+
+    assert result.superseded == 0
+    assert active(project) == {newer.content, text}

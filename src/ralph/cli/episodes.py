@@ -133,7 +133,7 @@ def explain_episode(project: Project, args: argparse.Namespace) -> None:
         _print_facts(episode)
         print_attempts(shown_to)
         if not shown_to and not is_rule:
-            print("\nNo prompt has included it yet.")
+            print("\nNo prompt of a task has included it yet.")
         return
     (why,) = project.prompts.explain_episodes([episode], args.task)
     if args.format == "json":

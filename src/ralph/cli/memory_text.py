@@ -480,7 +480,7 @@ def print_origin(view: MemoryView, events: Sequence[MemoryEvent], *, is_rule: bo
         )
     print_attempts(view.shown_to)
     if not view.shown_to and not is_rule:
-        print("\nNo prompt has included it yet.")
+        print("\nNo prompt of a task has included it yet.")
 
 
 def print_stats(stats: MemorySummary) -> None:

@@ -143,6 +143,7 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
         known_label: count("known"),
         "duplicated in the file": count("again"),
         "skipped (deleted earlier)": count("refused"),
+        "superseded by newer ones": count("superseded"),
         "rejected": count("rejected"),
         "waiting for ralph learn review": count("quarantined"),
     }
@@ -160,6 +161,7 @@ def _fields(path: str, group: Sequence[ImportResult]) -> dict[str, object]:
         "known": sum(result.known for result in group),
         "again": sum(result.again for result in group),
         "refused": sum(result.refused for result in group),
+        "superseded": sum(result.superseded for result in group),
         "quarantined": sum(result.quarantined for result in group),
         "rejected": _problem_fields(group, are_notes=False),
         "notes": _problem_fields(group, are_notes=True),

@@ -219,7 +219,9 @@ def _ends_with_macro(text: str) -> bool:
     return text.endswith("!") and text[:-1].rsplit(None, 1)[-1].lstrip("(`'\"") in _MACROS
 
 
-_PATH = r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])"
+# Routers give brackets and parentheses a meaning: `app/(auth)/[id]/route.ts`, `[...slug].astro`, `@modal/+page.svelte`.
+_FOLDER = r"(?:\[{1,2}[\w.-]{1,60}\]{1,2}|\([\w.-]{1,60}\)|[@\w.-][\w.-]{0,79})/"
+_PATH = rf"(?<![\w/.:-])(?:{_FOLDER}){{0,12}}(?:\[[\w.-]{{1,60}}\]|[\w+-])[\w.-]{{0,80}}\.[A-Za-z]\w{{0,5}}(?![\w/-])"
 # In prose, `cache.get` is more often a call than a file: without a folder, the suffix must be one of these.
 _FILE_SUFFIXES = frozenset(
     "am asm bash bat c cc cfg cjs clj conf cpp cs css csv cxx dart db diff env erl ex exs go gradle graphql h hpp hs"
@@ -227,6 +229,12 @@ _FILE_SUFFIXES = frozenset(
     " pm proto ps1 py pyi r rb rs rst scala scss service sh sql sqlite sum svelte svg swift tf tmpl toml ts tsv tsx txt"
     " vue wasm xml yaml yml zig zsh".split()
 )
+_NOT_FILES = frozenset(
+    "alpine.js angular.js chart.js d3.js discord.js electron.js ember.js ethers.js express.js fabric.js moment.js"
+    " nest.js next.js node.js nuxt.js p5.js phaser.js react.js solid.js three.js transformers.js video.js vue.js"
+    " web3.js".split()
+)
+"""Names of programs that look like files."""
 
 
 def find_paths(text: str, limit: int = 20) -> tuple[str, ...]:
@@ -234,7 +242,9 @@ def find_paths(text: str, limit: int = 20) -> tuple[str, ...]:
     paths = dict.fromkeys(
         match[0]
         for match in compiled_pattern(_PATH).finditer(text[:50_000])
-        if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES) and not text.startswith("(", match.end())
+        if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES)
+        and not text.startswith("(", match.end())
+        and match[0].lower() not in _NOT_FILES
     )
     return tuple(paths)[:limit]
 

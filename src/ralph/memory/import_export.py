@@ -48,6 +48,8 @@ STORE = "store"
 """Format reported for memories that are read from another database."""
 BULK = 50
 """Number of new memories from which an import makes a backup first."""
+MAX_COMPARED = 2_000
+"""Number of new memories up to which an import looks for those that say something else about the same."""
 IMPORT_BATCH = 5_000
 """Number of new memories from which an import compacts the word index."""
 
@@ -67,6 +69,8 @@ class ImportResult:
     """Number of repeated entries in the file."""
     refused: int = 0
     """Number that a person has deleted here, so they stay deleted."""
+    superseded: int = 0
+    """Number of memories of which the file says something else later, or memories here that are newer."""
     quarantined: int = 0
     """Number of new ones that wait for review, because an agent imported them."""
     problems: tuple[ReadProblem, ...] = ()
@@ -283,7 +287,7 @@ class ImportExport:
             who=self._actor.kind, why=f"imported from {one_line(name, 100)}", id=self._change_id or change_id()
         )
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
-        quarantined = 0
+        quarantined = superseded = 0
         unreadable = list(problems)
         if isinstance(items, list | tuple):
             items = track(f"Importing memories of {one_line(name, 40)}", items, len(items))
@@ -307,9 +311,15 @@ class ImportExport:
             ):
                 self._store.backup(f"before importing {one_line(name, 40)}")
                 self._has_backup = bool(self._change_id)
-            for one in self._memories.import_memories(incoming, change):
+            results = self._memories.import_memories(incoming, change)
+            for one in results:
                 counts[one.what] += 1
                 quarantined += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
+            if counts["added"] <= MAX_COMPARED and not _has_history(form):
+                from ralph.store.superseded_rules import supersede_in_order
+
+                added = [one.memory for one in results if one.what == "added"]
+                superseded += supersede_in_order(self._memories, added, change)
         if counts["added"] > IMPORT_BATCH and not self._is_dry_run:
             report_progress("Optimizing the search indexes")
             self._store.database.words.optimize(is_full=True)
@@ -322,6 +332,7 @@ class ImportExport:
             known=counts["known"],
             again=counts["again"],
             refused=counts["refused"],
+            superseded=superseded,
             quarantined=quarantined,
             problems=tuple(unreadable),
             change_id=change.id if counts["added"] or counts["merged"] or counts["revived"] else "",

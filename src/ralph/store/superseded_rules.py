@@ -5,13 +5,13 @@ from __future__ import annotations
 from ralph.core.records import Memory, MemoryState, record_fields, replace
 from ralph.memory.lifecycle.confidence import reinforce
 from ralph.memory.lifecycle.frames import is_certain_change, may_change, says_change
-from ralph.memory.lifecycle.supersession import changes_rule, concern_same_files, rule_of_memory
+from ralph.memory.lifecycle.supersession import changes_rule, concern_same_files, rule_of_memory, stated_at
 from ralph.store.memories import LIVE_STATES, AddResult, ChangeInfo, change_id
 from ralph.store.stated_again import revived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ralph.store.memories import MemoryStore
 
@@ -31,15 +31,38 @@ def supersede_rules(memories: MemoryStore, memory: Memory, change: ChangeInfo) -
     """
     if memory.state is not MemoryState.ACTIVE:
         return ()
+    earlier = _changed(memories, memory, change)
+    memories.supersede(earlier, memory, replace(change, id=change.id or change_id()))
+    return tuple(one.id for one in earlier)
+
+
+def _changed(memories: MemoryStore, memory: Memory, change: ChangeInfo) -> list[Memory]:
+    """Return the memories that say something else about the same, as far as who makes the change may replace them."""
     is_person = change.who == "person"
     changed = {one.id: one for one in (*_changed_rules(memories, memory), *_changed_statements(memories, memory))}
-    earlier = [
+    return [
         one
         for one in changed.values()
         if (is_person or not is_persons(memories, one)) and not _is_in_doubt(one, memory)
     ]
-    memories.supersede(earlier, memory, replace(change, id=change.id or change_id()))
-    return tuple(one.id for one in earlier)
+
+
+def supersede_in_order(memories: MemoryStore, imported: Iterable[Memory], change: ChangeInfo) -> int:
+    """Let imported statements take the place of earlier ones about the same thing; return how many give way.
+
+    What is newer here than an imported statement, and says something else, stays for the prompts to tell instead.
+    """
+    count = 0
+    for memory in sorted(imported, key=lambda one: (one.created_at, one.id)):
+        if memory.state is MemoryState.ACTIVE:
+            earlier = [one for one in _changed(memories, memory, change) if _order(one) < _order(memory)]
+            memories.supersede(earlier, memory, change)
+            count += len(earlier)
+    return count
+
+
+def _order(memory: Memory) -> tuple[str, str]:
+    return stated_at(memory), memory.id
 
 
 def _is_in_doubt(earlier: Memory, later: Memory) -> bool:

@@ -37,7 +37,7 @@ def describe_evidence(hit: ScoredMemory, written: Mapping[str, str]) -> str:
     """Return what makes a candidate relevant, or that nothing does, as a clause about it."""
     parts = [hit.certainty] if hit.certainty else []
     if hit.telling:
-        parts.append(f"also mentions {_named(hit.telling, written)}")
+        parts.append(f"shares the word{'s' * (len(hit.telling) > 1)} {_named(hit.telling, written)}")
     if hit.amounts.get("nearest"):
         parts.append("is by far the nearest in meaning")
     elif hit.amounts.get("cosine", 0.0) > 0:

@@ -10,7 +10,7 @@ SCORE_DESCRIPTIONS = {
     "every word": "has every telling word of the title",
     "files": "shares files with the top matches",
     "folders": "shares folders with the top matches",
-    "no files": "names no files: what others earn by theirs",
+    "no files": "as much as files get others, having none",
     "together": "learned right before or after a match",
     "links": "links to a match, or is linked from one",
     "meaning": "similar meaning, regardless of wording",

@@ -30,7 +30,8 @@ MAX_SEGMENTS = 6
 """Maximum number of trailing segments kept of a path or dotted name."""
 
 _NAME = re.compile(r"(?<!\w)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)")
-_MENTION = re.compile(r"(?<![\w-])(?:[\w-]+[/\\.])+[\w-]+")
+_PART = r"(?:[\w-]+|\[[\w-]+\]|\([\w-]+\))"
+_MENTION = re.compile(rf"(?<![\w-])(?:{_PART}[/\\.])+{_PART}")
 _PATH = re.compile(r"(?<![\w./-])[\w-]+(?:/[\w.-]+)+")
 _DATE = re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)|\b(?:19|20)\d\d-")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,4}$")

@@ -97,6 +97,7 @@ class MemoryImportSummary(Struct, kw_only=True):
     again: int
     """Number of duplicates within the file."""
     refused: int
+    superseded: int
     """Number of memories that a person deleted here and that stay deleted."""
     quarantined: int
     tasks: int
@@ -111,7 +112,19 @@ class MemoryImportSummary(Struct, kw_only=True):
     problems: list[ImportProblem]
 
 
-_COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined", "tasks", "features", "staged")
+_COUNTS = (
+    "new",
+    "merged",
+    "revived",
+    "known",
+    "again",
+    "refused",
+    "superseded",
+    "quarantined",
+    "tasks",
+    "features",
+    "staged",
+)
 
 
 class ExportQuery(MemoryFilters):
