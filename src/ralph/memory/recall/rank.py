@@ -112,7 +112,8 @@ class Ranking:
             word: scale * max(0.0, math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1)))
             for word in query.words
         }
-        shares = everyday_shares(query.title)
+        # Passages are talk themselves: what everyday words a title shares with them tells as much as others.
+        shares = everyday_shares(query.title) if weights is WEIGHTS else dict.fromkeys(query.title, 1.0)
         title = {
             word: share * self._distinctiveness.get(word, 0.0) for word, share in shares.items() if word not in common
         }
