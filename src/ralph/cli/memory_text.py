@@ -57,6 +57,8 @@ LIKELY_LEGEND = "LIKELY      how likely it is relevant, whatever else there is; 
 SCORE_LEGEND = "SCORE       sum of the shares below, relative to the best match; decides the order"
 FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
+_PREDICATES = ("is ", "was ", "has ", "had ", "comes ", "did ", "says ")
+"""How reasons begin that are about the memory."""
 TOLD_AS_RULE = "In every prompt, because it is a standing rule."
 BAR_LENGTH = 10
 """Length of a full bar, in characters."""
@@ -424,10 +426,6 @@ def _abbreviate(value: object, other: object, width: int) -> str:
 # --- why and stats ---------------------------------------------------------------------------
 
 
-_PREDICATES = ("is ", "was ", "has ", "had ", "comes ", "did ", "says ")
-"""How reasons begin that are about the memory."""
-
-
 def print_why(why: Explanation, *, with_score: bool) -> None:
     """Print whether the prompt of a task includes a memory, and why; optionally with its score and rank."""
     print_heading(why.memory)
@@ -446,14 +444,9 @@ def print_rank(why: Explanation | EpisodeExplanation, *, because: str = "", with
     else:
         answer = f"Not {place}: {'it ' * reason.startswith(_PREDICATES)}{reason}."
     print(wrap_line(answer, "  ", "    "))
-    if why.relevance is not None:
-        print(
-            wrap_line(
-                f"{why.relevance:.0%} likely to be relevant to {subject}: {printable(why.evidence)}.", "  ", "    "
-            )
-        )
-    elif why.evidence:  # a learning of previous loops, which is found by what it is for
-        print(wrap_line(f"Relevant to {subject}: {printable(why.evidence)}.", "  ", "    "))
+    if why.evidence:  # no estimate: a learning of previous loops, which is found by what it is for
+        estimate = "Relevant" if why.relevance is None else f"{why.relevance:.0%} likely to be relevant"
+        print(wrap_line(f"{estimate} to {subject}: {printable(why.evidence)}.", "  ", "    "))
     if with_score and why.score is not None:
         rank = f", rank {why.rank:,} of {why.ranked:,}" if why.rank else ""
         print(f"  Score for {subject}: {why.score:.2f}{rank}")

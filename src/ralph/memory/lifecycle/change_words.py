@@ -10,27 +10,14 @@ from ralph.core.records import record
 _CUES = (
     *(":", "–", "—", "now", "more", "actual", "from", "forward", "as of", "since", "starting", "effective", "longer"),
     *("dropped", "ended", "discontin", "retired", "stop", "quit", "used to", "deprecat", "replace", "instead"),
-    *(
-        "rather",
-        "place of",
-        "not",
-        "never",
-        "because",
-        "so that",
-        "in order",
-        "to ",
-        "also",
-        "as well",
-        "too",
-        "addition",
-    ),
-    *("correct", "amend", "update", "revis", "change", "supersed", ", as "),
+    *("rather", "place of", "not", "never", "because", "so that", "in order", "to ", "also", "as well", "too"),
+    *("addition", "correct", "amend", "update", "revis", "change", "supersed", ", as "),
 )
 """Parts of words without which a text says nothing about a change, nor gives a reason."""
 
 
 @record
-class Statement:
+class BareStatement:
     """What a text states, apart from the words that say that it changes an earlier one."""
 
     bare: str
@@ -55,10 +42,10 @@ class Replacement:
 
 
 @lru_cache(2048)
-def read_statement(text: str) -> Statement:
+def read_statement(text: str) -> BareStatement:
     """Return what a text states."""
     if not _may_have_cues(text):
-        return Statement(bare=text, text=text, is_change=False, is_corrected=False, is_addition=False)
+        return BareStatement(bare=text, text=text, is_change=False, is_corrected=False, is_addition=False)
     from ralph.memory.lifecycle import change_patterns as patterns
 
     bare = patterns.LABEL.sub("", text, count=1) if patterns.LABEL.match(text) else text
@@ -71,7 +58,7 @@ def read_statement(text: str) -> Statement:
     passed = patterns.PASSAGE.search(bare)
     without = patterns.ADVERB.sub("", bare)
     plain = patterns.NO_LONGER.sub("not", without)
-    return Statement(
+    return BareStatement(
         bare=plain.strip(" ,"),
         text=patterns.REASON.sub("", plain).strip(" ,"),
         is_change=bool(announced or passed or without != bare or patterns.ENDS.match(without)),
