@@ -88,6 +88,21 @@ def test_a_log_line_entered_before_the_page_has_loaded_is_kept(worked_on: Served
     expect(page.locator("#log")).to_contain_text("Asked the customer.")
 
 
+def test_a_button_clicked_before_the_page_has_loaded_does_what_it_says(worked_on: ServedApart, open_page: Open) -> None:
+    with Project.open(worked_on.root) as project:
+        task = project.tasks.add("Print receipts")
+    page = open_page(worked_on, f"/tasks/{task.id}")
+    held: list[Route] = []
+    page.route("**/static/task.js", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+
+    page.get_by_role("button", name="Done").click()
+    expect(page.locator("#task-status")).to_have_text("ready")
+    held[0].continue_()
+
+    expect(page.locator("#task-status")).to_have_text("done")
+
+
 def test_a_question_is_answered_on_the_page_of_its_task(worked_on: ServedApart, open_page: Open) -> None:
     with Project.open(worked_on.root) as project:
         task = project.tasks.add("Print invoices")

@@ -1,4 +1,5 @@
-// Loaded in the head, before anything is painted: apply the chosen theme, and hold forms until their modules are loaded.
+// Loaded in the head, before anything is painted: apply the chosen theme, and hold forms and clicks until their modules
+// are loaded.
 try {
   const chosen = localStorage.getItem("ralph-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
@@ -12,4 +13,18 @@ document.addEventListener("submit", (event) => {
   if (form.method !== "post" || "ready" in form.dataset) return;
   event.preventDefault();
   form.dataset.held = "";
+});
+
+// A click on a button waits for all modules: they run before the content counts as loaded.
+let clicked = null;
+function holdClick(event) {
+  const button = event.target.closest("button[type=button]");
+  if (!button) return;
+  event.stopImmediatePropagation();
+  clicked = button;
+}
+document.addEventListener("click", holdClick, true);
+document.addEventListener("DOMContentLoaded", () => {
+  document.removeEventListener("click", holdClick, true);
+  clicked?.click();
 });
