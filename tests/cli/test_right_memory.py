@@ -213,3 +213,13 @@ def test_explanations_say_in_words_what_an_estimate_rests_on(ralph: Ralph, proje
     assert project.prompts.explain(id, task).relevance == pytest.approx(
         project.memory.search("login tests again 7")[0].relevance, rel=0.2
     )
+
+
+def test_an_edit_says_what_it_takes_the_place_of(ralph: Ralph) -> None:
+    texts = ("Uploads time out after 10 minutes", "The moon is far away")
+    earlier, edited = (ralph("memory", "add", text, "--format", "quiet").out.strip() for text in texts)
+
+    out = ralph("memory", "edit", edited, "--content", "Uploads time out after 5 minutes").out
+
+    assert f"It takes the place of {earlier}." in out
+    assert ralph("memory", "show", earlier, "--format", "json").json["superseded_by"] == edited

@@ -14,7 +14,7 @@ import pytest
 
 from ralph.core.records import now
 from ralph.integrations import hook_errors
-from ralph.integrations.hook_errors import Statement
+from ralph.integrations.hook_errors import QueuedStatement
 
 pytestmark = pytest.mark.storeless
 
@@ -35,7 +35,7 @@ def own_folder(root: str) -> Path:
 
 def put_by(root: str, body: str) -> bool:
     return hook_errors.queue_statements(
-        root, "claude", "s-1", [Statement(kind="fix", title="", body=body, tags=("db",))]
+        root, "claude", "s-1", [QueuedStatement(kind="fix", title="", body=body, tags=("db",))]
     )
 
 
@@ -85,7 +85,9 @@ def test_the_list_of_problems_does_not_grow_without_end(root: str, monkeypatch: 
 
 
 def test_what_waits_is_taken_once_as_it_was_stated(root: str) -> None:
-    said = Statement(kind="knowledge", title="Ports", body="The database has a port of its own.", tags=("db", "net"))
+    said = QueuedStatement(
+        kind="knowledge", title="Ports", body="The database has a port of its own.", tags=("db", "net")
+    )
     assert hook_errors.queue_statements(root, "codex", "s-7", [said])
     assert put_by(root, "two")
 

@@ -1182,7 +1182,7 @@ def test_without_a_home_it_works_as_well(hooks: Hooks) -> None:
 
 def test_answers_that_wait_are_stored_once_though_many_hooks_come_at_once(hooks: Hooks) -> None:
     for number in range(5):
-        said = hook_errors.Statement(kind="fix", title="", body=f"Port 54{number}0 is taken by job {number}.")
+        said = hook_errors.QueuedStatement(kind="fix", title="", body=f"Port 54{number}0 is taken by job {number}.")
         hook_errors.queue_statements(str(hooks.directory), "claude", f"s-{number}", [said])
 
     callers = [threading.Thread(target=lambda: hooks("session-start")) for _ in range(4)]

@@ -8,6 +8,7 @@ from ralph.core.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from ralph.project import Project
 
@@ -33,9 +34,14 @@ def add(project: Project, args: argparse.Namespace) -> None:
         print(memory.id)
     elif result.what in ("added", "revived"):
         print(f"{symbol('📝 ')}Memory {'stored' if result.what == 'added' else 'restored'}: {memory.id}")
-        for id in result.superseded:
-            print(f"It takes the place of {id}. If both hold: ralph memory undo {id}")
+        print_replaced(result.superseded)
     elif result.what == "updated":
         print(f"{symbol('📝 ')}Memory updated: {memory.id} (what it said before: ralph memory history {memory.id})")
     else:
         print(f"{symbol('📝 ')}Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")
+
+
+def print_replaced(ids: Sequence[str]) -> None:
+    """Print which memories a new or edited one takes the place of, and how to keep both."""
+    for id in ids:
+        print(f"It takes the place of {id}. If both hold: ralph memory undo {id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.interactive import edit_text, is_interactive
+from ralph.cli.memory_add import print_replaced
 from ralph.cli.memory_text import (
     changed_fields,
     print_confidence_history,
@@ -61,8 +62,10 @@ def edit(project: Project, args: argparse.Namespace) -> None:
         if body is None:
             print("Nothing was changed.")
             return
-    memory = project.memory.edit(args.memory, content=body, why=args.why, **changes).memory
+    result = project.memory.edit(args.memory, content=body, why=args.why, **changes)
+    memory = result.memory
     print(f"Memory updated: {memory.id}")
+    print_replaced(result.superseded)
     print(f"To undo: {undo_command(memory.id, args)}")
 
 

@@ -50,11 +50,11 @@ class QueuedStatements:
     at: str
     agent: str
     session: str
-    statements: tuple[Statement, ...]
+    statements: tuple[QueuedStatement, ...]
 
 
 @record
-class Statement:
+class QueuedStatement:
     """A memory stated by an agent, as far as it is queued."""
 
     kind: str
@@ -106,7 +106,7 @@ def last_hook_success(root: str) -> str:
 # --- queue -------------------------------------------------------------------------
 
 
-def queue_statements(root: str, agent: str, session: str, statements: Iterable[Statement]) -> bool:
+def queue_statements(root: str, agent: str, session: str, statements: Iterable[QueuedStatement]) -> bool:
     """Queue statements that could not be stored; return whether that succeeded."""
     fields = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in statements]
     data = json.dumps({"at": now(), "agent": agent, "session": session, "said": fields}).encode() + b"\n"
@@ -160,7 +160,7 @@ def claim_queued(root: str) -> Iterator[QueuedStatements]:
 def _parse_entry(line: dict[str, Any]) -> QueuedStatements:
     items = line.get("said")
     statements = [
-        Statement(
+        QueuedStatement(
             kind=_short_text(one["kind"]) or "context",
             title=sanitize(one["title"]),
             body=sanitize(one["body"]),

@@ -471,7 +471,7 @@ def _record_error(event: HookEvent | None, name: str, problem: str, response: _R
     hook_errors.record_hook_error(root, name, event.agent if event else "", problem)
 
 
-def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_errors.Statement]:
+def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_errors.QueuedStatement]:
     """Return the statements of a session that are not stored yet."""
     from ralph.memory.sessions import parse_statements
 
@@ -487,5 +487,6 @@ def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_err
         return []
     statements = parse_statements(text)
     return [
-        hook_errors.Statement(kind=one.kind, title=one.title, body=one.content, tags=one.tags) for one in statements
+        hook_errors.QueuedStatement(kind=one.kind, title=one.title, body=one.content, tags=one.tags)
+        for one in statements
     ]

@@ -151,6 +151,7 @@ class PromptService:
             config.memories.filter.tags,
             cut=SESSION_CUT,
             by_meaning=config.memories.meaning,
+            may_load=config.memories.meaning_in_hooks,  # as the hook of the session
         )
         ranked: dict[str, tuple[RecalledMemory | OmittedItem, str]] = {
             left.id: (left, left.why) for left in recalled.left_out

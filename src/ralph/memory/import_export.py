@@ -70,7 +70,7 @@ class ImportResult:
     refused: int = 0
     """Number that a person has deleted here, so they stay deleted."""
     superseded: int = 0
-    """Number of memories of which the file says something else later, or memories here that are newer."""
+    """Number of earlier memories whose place imported statements take."""
     quarantined: int = 0
     """Number of new ones that wait for review, because an agent imported them."""
     problems: tuple[ReadProblem, ...] = ()
@@ -288,6 +288,7 @@ class ImportExport:
         )
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
         quarantined = superseded = 0
+        added: list[Memory] = []
         unreadable = list(problems)
         if isinstance(items, list | tuple):
             items = track(f"Importing memories of {one_line(name, 40)}", items, len(items))
@@ -311,15 +312,15 @@ class ImportExport:
             ):
                 self._store.backup(f"before importing {one_line(name, 40)}")
                 self._has_backup = bool(self._change_id)
-            results = self._memories.import_memories(incoming, change)
-            for one in results:
+            for one in self._memories.import_memories(incoming, change):
                 counts[one.what] += 1
                 quarantined += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
-            if counts["added"] <= MAX_COMPARED and not _has_history(form):
-                from ralph.store.superseded_rules import supersede_in_order
+                if one.what == "added" and len(added) <= MAX_COMPARED:
+                    added.append(one.memory)
+        if added and len(added) <= MAX_COMPARED and not _has_history(form):
+            from ralph.store.superseded_rules import supersede_in_order
 
-                added = [one.memory for one in results if one.what == "added"]
-                superseded += supersede_in_order(self._memories, added, change)
+            superseded = supersede_in_order(self._memories, added, change)
         if counts["added"] > IMPORT_BATCH and not self._is_dry_run:
             report_progress("Optimizing the search indexes")
             self._store.database.words.optimize(is_full=True)

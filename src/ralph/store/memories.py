@@ -259,7 +259,7 @@ class MemoryStore(MemoryWriter):
 
     def supersede(self, memories: Sequence[Memory], by: Memory, change: ChangeInfo) -> None:
         """Let a memory take the place of others, which stay in the history."""
-        from ralph.store.stated_again import SAYS_OTHERWISE
+        from ralph.store.stated_again import replaced_reason
 
         with self.scope.transaction():
             for one in memories:
@@ -267,7 +267,7 @@ class MemoryStore(MemoryWriter):
                     one,
                     state=MemoryState.SUPERSEDED,
                     superseded_by=by.id,
-                    state_reason=f"{by.id} {SAYS_OTHERWISE} {(by.verified_at or by.created_at)[:10]}",
+                    state_reason=replaced_reason(by),
                     updated_at=now(),
                 )
                 self._record(one, superseded, "superseded", change)

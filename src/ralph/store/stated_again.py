@@ -9,6 +9,13 @@ SAYS_OTHERWISE = "says otherwise since"
 """Why a memory was superseded, unless it is merged into one that says the same."""
 
 
+def replaced_reason(by: Memory) -> str:
+    """Return why a memory is superseded by one that says something else."""
+    from ralph.memory.lifecycle.supersession import stated_at
+
+    return f"{by.id} {SAYS_OTHERWISE} {stated_at(by)[:10]}"
+
+
 def is_replaced(memory: Memory) -> bool:
     """Return whether a memory was superseded by one that says something else."""
     return memory.state is MemoryState.SUPERSEDED and SAYS_OTHERWISE in memory.state_reason

@@ -432,7 +432,8 @@ def _subject_words(title: Collection[str], shares: Mapping[str, float]) -> Itera
     """Return the words of a title that may name its subject; of a long one, those that are not everyday words."""
     if len(title) <= MAX_SUBJECT_WORDS:
         return title
-    return (word for word, share in shares.items() if share == 1 and sum(shares.values()) <= MAX_TELLING_WORDS)
+    is_story = sum(shares.values()) > MAX_TELLING_WORDS
+    return () if is_story else (word for word, share in shares.items() if share == 1)
 
 
 @lru_cache(MAX_SPLIT_TAGS)
